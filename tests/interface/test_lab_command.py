@@ -86,6 +86,20 @@ def test_an_unknown_experiment(capsys):
     assert "did you mean 'rows'" in capsys.readouterr().err
 
 
+def test_a_keyword_can_be_changed_and_turn_the_verdict(capsys):
+    assert main(["lab", "rows", "--set", "axis=-2"]) == 0
+    assert "The claim does not hold." in capsys.readouterr().out
+    assert main(["lab", "rows", "--set", "axes=-2"]) == 2
+    assert "did you mean 'axis'" in capsys.readouterr().err
+    assert main(["lab", "all", "--set", "seed=1"]) == 2
+    assert "--set needs one experiment" in capsys.readouterr().err
+
+
+def test_one_experiment_says_what_to_try(capsys):
+    assert main(["lab", "rows"]) == 0
+    assert f"Try it: {lab.LESSONS['rows'].command}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_a_line(monkeypatch, capsys, kind):
     monkeypatch.setattr(lab, "experiment", lambda _name: lambda: os.kill(os.getpid(), kind))

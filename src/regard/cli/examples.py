@@ -50,7 +50,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "regard sweep mine.yaml --set lr=1e-4..1e-2 --trials 8 --search halving --jobs 2",
     ),
     "table": ("regard table translation --jobs 2",),
-    "lab": ("regard lab", "regard lab rows --out lab"),
+    "lab": ("regard lab", "regard lab rows --out lab", "regard lab rows --set axis=-2"),
     "practice": (
         "regard practice",
         "regard practice attention --out attention.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,10 @@ def lab(
     figures: Annotated[
         FigureForm, typer.Option(help="What pictures are written as, with --out.")
     ] = FigureForm.svg,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a keyword of one experiment."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Put a claim of the lectures to the test."""
@@ -42,12 +47,14 @@ def lab(
         raise ConfigError(f"{out} is a file; choose another --out")
     if name is None and out is not None:
         raise ConfigError("--out needs an experiment: a name, or all")
+    if settings and name in (None, "all"):
+        raise ConfigError("--set needs one experiment; name it")
     if name is None:
         _list(as_json)
     elif name == "all":
         _run_all(out or Path("lab"), as_json, figures)
     else:
-        _run_one(name, out, as_json, figures)
+        _run_one(name, settings or [], out, as_json, figures)
 
 
 def _list(as_json: bool) -> None:
@@ -60,11 +67,14 @@ def _list(as_json: bool) -> None:
         print(f"{name:14} {claim(name)}")
 
 
-def _run_one(name: str, out: Path | None, as_json: bool, figures: FigureForm) -> None:
+def _run_one(
+    name: str, settings: Sequence[str], out: Path | None, as_json: bool, figures: FigureForm
+) -> None:
     from regard.lab import experiment
+    from regard.lab.keywords import keywords
     from regard.lab.result import write_page, write_result
 
-    result = experiment(name)()
+    result = experiment(name)(**keywords(name, settings))
     if out is not None:
         write_result(result, out, figures.value)
         write_page([result], out)
@@ -76,6 +86,8 @@ def _run_one(name: str, out: Path | None, as_json: bool, figures: FigureForm) ->
     width = max(map(len, result.numbers))
     for number, value in result.numbers.items():
         print(f"  {number:{width}}  {_spoken(value)}")
+    lesson = result.lesson
+    print(f"\nTry it: {lesson.command}\n{lesson.expect}")
     if out is not None:
         print(f"\npicture and page: {out}")
 

@@ -1,4 +1,4 @@
-"""Vectors of words that others trained, in the text format of word2vec, plain or packed.
+"""Files of word vectors, in the text format of word2vec: read plain or packed, written plain.
 
 A line is a word and its numbers, divided by single spaces. A first line of two whole numbers says
 how many words there are and how many numbers each has; it may be missing.
@@ -6,13 +6,14 @@ how many words there are and how many numbers each has; it may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import ConfigError, DataError
+from regard.core.files import write_whole
 from regard.data.lines import excerpt, read_lines
 
 Vector = NDArray[np.float32]
@@ -53,6 +54,14 @@ def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str,
             "fetch it again, or correct that line"
         )
     return found
+
+
+def write_vectors(path: Path, words: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    """Words and their vectors (V, D), as ``read_vectors`` has them back to the last bit."""
+    rows = [f"{len(words)} {vectors.shape[1]}"]
+    for word, vector in zip(words, vectors, strict=True):
+        rows.append(" ".join((word, *(f"{number:.9g}" for number in vector.tolist()))))
+    write_whole(path, "\n".join(rows) + "\n")
 
 
 def _parted(row: str, width: int, where: str) -> tuple[str, list[str]]:

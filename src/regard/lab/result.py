@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.core.errors import CheckpointError
 from regard.core.files import read_json, write_whole
-from regard.lab import claim
+from regard.lab import LESSONS, THEMES, Lesson, claim
 from regard.visual.charts import bars, curves
 from regard.visual.figures import figure
 from regard.visual.report import Card, Elsewhere, card, cards_page
@@ -41,6 +41,11 @@ class Result:
         """What was put to the test."""
         return claim(self.name)
 
+    @property
+    def lesson(self) -> Lesson:
+        """Why it matters, and what to try."""
+        return LESSONS[self.name]
+
     def _told(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in ("name", "claim", "verdict", "finding")}
 
@@ -50,7 +55,8 @@ class Result:
 
     def card(self) -> Card:
         """The result, ready to be put on a page."""
-        return Card(**self._told(), pictures=self.pictures, tables=self.tables)
+        told = {**self._told(), **self.lesson._asdict()}
+        return Card(**told, pictures=self.pictures, tables=self.tables)
 
     def _repr_html_(self) -> str:
         return card(self.card())
@@ -80,7 +86,10 @@ def write_page(
     page, cards = folder / "index.html", [result.card() for result in results]
     now = {one.name for one in cards}
     earlier = [one for one in _written(folder) if one.name not in now]
-    write_whole(page, cards_page("The lectures' claims", cards, missing=failed, elsewhere=earlier))
+    shown = cards_page(
+        "The lectures' claims", cards, missing=failed, elsewhere=earlier, themes=THEMES
+    )
+    write_whole(page, shown)
     return page
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from regard.core.signals import Stop
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
+from regard.runs.prepare import with_vectors
+from regard.tasks.base import TASKS
 from regard.tasks.translation_training import prepare_translation
 from regard.tasks.translator import Run
 from regard.training.loop import Setup, Trainer
@@ -24,6 +27,10 @@ from regard.training.token_loss import TokenLoss
 
 ByLength = dict[int, float]
 """Words of the source -> mean score of the sources that have so many."""
+
+
+N_TRAIN = 20_000
+"""Pairs that the translator which several experiments look into is trained on."""
 
 
 class Translator(NamedTuple):
@@ -55,6 +62,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
     last: dict[str, Tensor] = {}
     with torch.random.fork_rng(devices=[]):
         prepared = prepare_translation(asked, cpu)
+        with_vectors(prepared)  # in place, where train.vectors names some
         setup = Setup(
             model=prepared.model,
             stream=prepared.stream(),
@@ -71,6 +79,21 @@ def translator(recipe: str, *overrides: str) -> Translator:
     fill(prepared.model, last, "the end of the training")
     run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
     return Translator(run, prepared.data)
+
+
+@lru_cache(maxsize=1)
+def sentences_translator(steps: int, n_train: int, seed: int) -> Translator:
+    """A small Transformer, English to French, that several experiments look into: trained once."""
+    small = ("d_model=96", "d_ff=192", "lr=3e-3", "batch_tokens=512", f"n_train={n_train}")
+    return translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
+
+
+def opened_translator(run: Path | None, steps: int, seed: int) -> Run:
+    """The translator of a run folder or, without one, the small one of these steps and seed."""
+    if run is None:
+        return sentences_translator(steps, N_TRAIN, seed).run
+    found: Run = TASKS["translation"].load(run)
+    return found
 
 
 def toy_translator(task: str, *overrides: str, steps: int, seed: int) -> Translator:

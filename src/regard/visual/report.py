@@ -5,7 +5,7 @@ They are given words and pictures that are ready to be shown, and know nothing o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,12 +36,15 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A claim, what was found, and what shows it."""
+    """A claim, why it matters, what was found, what shows it, and what to try."""
 
     name: str
     claim: str
+    why: str
     verdict: bool
     finding: str
+    command: str  # a command line
+    expect: str  # what is seen then
     pictures: Sequence[str] = ()  # trusted SVG
     tables: Sequence[Table] = ()
 
@@ -115,13 +118,16 @@ def page(title: str, body: str, *, kind: str, policy: str = _POLICY, style: str 
 def card(one: Card) -> Markup:
     """A card by itself: a section that needs no style sheet to be read."""
     verdict = badge(one.verdict, f"The claim {verdict_word(one.verdict)}.")
+    tried = (element("code", one.command), element("span", one.expect))
     return element(
         "section",
-        element("h2", one.name),
+        element("h3", one.name),
         element("p", one.claim, class_="claim"),
-        element("p", verdict, f" {one.finding}"),
+        element("p", element("b", "Why it matters"), f" {one.why}", class_="why"),
         element("div", *map(_figure, one.pictures), class_="curves"),
+        element("p", verdict, f" {one.finding}", class_="finding"),
         *map(table_html, one.tables),
+        element("p", element("b", "Try it"), " ", *tried, class_="try"),
         id=one.name,
         class_="card",
     )
@@ -152,25 +158,41 @@ def cards_page(
     *,
     missing: Sequence[tuple[str, str]] = (),
     elsewhere: Sequence[Elsewhere] = (),
+    themes: Mapping[str, Collection[str]] | None = None,
 ) -> str:
-    """All cards on one page, an overview first; ``missing`` are (name, why) of what failed.
+    """All cards on one page, contents first; ``missing`` are (name, why) of what failed.
 
-    The overview leads to those that lie ``elsewhere``, each on the page NAME.html.
+    The contents lead to those that lie ``elsewhere``, each on the page NAME.html. ``themes`` are
+    (heading -> names) in the order of the page; without them the cards stand as they are given.
     """
-    linked: list[tuple[Card | Elsewhere, str]] = [(one, f"#{one.name}") for one in cards]
-    linked += [(one, f"{one.name}.html") for one in elsewhere]
-    rows = [
-        (
-            element("a", one.name, href=link),
-            one.claim,
-            badge(one.verdict, verdict_word(one.verdict)),
-        )
-        for one, link in linked
-    ]
-    overview = table_html(Table("Claims", ["Experiment", "Claim", "Verdict"], rows))
+    shown = {one.name: one for one in cards}
+    known: dict[str, Card | Elsewhere] = {**{one.name: one for one in elsewhere}, **shown}
+    by_theme = {
+        theme: [known[name] for name in names if name in known]
+        for theme, names in (themes or {title: list(known)}).items()
+    }
+    contents, parts = [], []
+    for theme, some in by_theme.items():
+        if some:
+            lines = element("ul", *(_line(one, one.name in shown) for one in some))
+            contents.append(element("div", element("h2", theme), lines))
+        here = [card(shown[one.name]) for one in some if one.name in shown]
+        if here:
+            parts += [element("h2", theme, class_="theme") if themes else "", *here]
+    n_held = sum(one.verdict for one in known.values())
+    told = element("p", f"{n_held} of {len(known)} claims hold.", class_="caption")
     failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
-    main = element("main", element("h1", title), *failed, overview, *map(card, cards))
-    return page(title, main, kind="Lab")
+    nav = element("nav", *contents, class_="contents", aria_label="Contents")
+    return page(
+        title, element("main", element("h1", title), told, *failed, nav, *parts), kind="Lab"
+    )
+
+
+def _line(one: Card | Elsewhere, here: bool) -> Markup:
+    """A line of the contents: the name leads to the card, on this page or on its own."""
+    link = element("a", one.name, href=f"#{one.name}" if here else f"{one.name}.html")
+    verdict = badge(one.verdict, verdict_word(one.verdict))
+    return element("li", link, " ", verdict, " ", element("span", one.claim))
 
 
 def _figure(svg: str) -> Markup:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.data.word_vectors import read_vectors
+from regard.data.word_vectors import read_vectors, write_vectors
 
 LINES = "the 0.5 -1 2e-1\nof 1 2 3\nnew york 4 5 6\n"
 WANTED = {"the", "new york", "absent"}
@@ -95,3 +95,11 @@ def test_a_file_that_is_cut_short_or_empty_is_told(write):
         read(write(""))
     with pytest.raises(DataError, match="no vector in it"):
         read(write("0 3\n"))
+
+
+def test_what_is_written_is_read_back_to_the_last_bit(tmp_path):
+    numbers = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    write_vectors(tmp_path / "own.txt", ["the", "new york"], numbers)
+    assert (tmp_path / "own.txt").read_text().startswith("2 3\nthe ")
+    found = read_vectors(tmp_path / "own.txt", WANTED, 3)
+    assert np.array_equal(np.stack([found["the"], found["new york"]]), numbers)

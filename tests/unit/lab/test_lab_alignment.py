@@ -12,13 +12,15 @@ SMALL = {"steps": 150, "n_train": 2000}
 
 
 @cache  # one training serves both verdicts
-def smaller(recipe, *overrides):
-    return translator(recipe, *overrides, "n_layers=1", "lr=5e-3")
+def smaller(steps, n_train, seed):
+    shape = ("d_model=96", "d_ff=192", "n_layers=1", "lr=5e-3", "batch_tokens=512")
+    told = (f"max_steps={steps}", f"n_train={n_train}", f"seed={seed}")
+    return translator("transformer", *shape, *told)
 
 
 @pytest.fixture(autouse=True)
 def trained_once(monkeypatch):
-    monkeypatch.setattr(module, "translator", smaller)
+    monkeypatch.setattr(module, "sentences_translator", smaller)
 
 
 def test_attention_finds_translations_but_antecedents_no_better_than_a_blind_rule():

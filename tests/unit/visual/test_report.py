@@ -59,6 +59,11 @@ def luminance(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def a_card(name="rows", verdict=False):
+    told = {"claim": "c", "why": "w", "finding": "f", "command": "regard <x>", "expect": "e"}
+    return Card(name=name, verdict=verdict, **told)
+
+
 @pytest.mark.parametrize("verdict", [True, False])
 def test_a_verdict_brings_its_own_ground_and_is_read_on_light_and_dark(verdict):
     ground, ink = re.search(r"background:(#\w{6});color:(#\w+)", badge(verdict, "x")).groups()
@@ -67,10 +72,30 @@ def test_a_verdict_brings_its_own_ground_and_is_read_on_light_and_dark(verdict):
 
 
 def test_a_card_and_the_overview_have_the_same_badge():
-    one = Card(name="rows", claim="c", verdict=False, finding="f")
+    one = a_card()
     style = re.search('style="[^"]*"', badge(False, ""))[0]
     assert style in card(one)
     assert cards_page("Lab", [one]).count(style) == 2
+
+
+def test_a_card_says_why_it_matters_and_what_to_try():
+    shown = card(a_card())
+    assert "<b>Why it matters</b> w" in shown
+    assert "<code>regard &lt;x&gt;</code><span>e</span>" in shown
+    assert shown.index("w</p>") < shown.index("The claim does not hold.") < shown.index("Try it")
+
+
+def test_cards_stand_in_the_order_of_their_themes_and_an_empty_theme_is_not_named():
+    cards = [a_card("late"), a_card("early")]
+    themes = {"First": ["early"], "None": ["absent"], "Last": ["late"]}
+    reader = read(cards_page("Lab", cards, themes=themes))
+    assert cells(reader, "h2") == ["First", "Last", "First", "Last"]  # contents, then cards
+    assert cells(reader, "h3") == ["early", "late"]
+
+
+def test_the_page_counts_the_claims_that_hold():
+    page = cards_page("Lab", [a_card("a", True), a_card("b", False)])
+    assert "1 of 2 claims hold." in page
 
 
 def test_a_report_shows_where_the_run_looked_and_what_the_model_is():

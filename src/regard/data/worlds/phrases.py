@@ -22,6 +22,10 @@ Word = tuple[str, tuple[str, ...]]
 Position = tuple[int, int]
 """Where something stands: its English word and its French word, from 0."""
 
+Relation = tuple[str, int, int]
+"""Its kind (subject, object, determiner, preposition) and two English words: the one that depends,
+and the one that it depends on. A noun depends on its preposition, as in the Stanford scheme."""
+
 
 def word(form: str, *nodes: str) -> Word:
     """A word and the nodes that it expresses."""
@@ -75,7 +79,7 @@ def _moved(links: Links, n_en: int, n_fr: int) -> Links:
 class Draft:
     """A sentence in the making: phrases are added from left to right."""
 
-    __slots__ = ("antecedents", "en", "fr", "links")
+    __slots__ = ("antecedents", "en", "fr", "links", "relations")
 
     def __init__(self) -> None:
         self.en: list[str] = []
@@ -83,6 +87,7 @@ class Draft:
         self.links: list[Position] = []
         self.antecedents: list[tuple[Position, Position]] = []
         """(pronoun, head of what it refers to)."""
+        self.relations: list[Relation] = []
 
     def add(self, phrase: Phrase) -> Position:
         """Append a phrase and say where its head has come to stand."""
@@ -93,6 +98,13 @@ class Draft:
         self.fr += phrase.fr
         self.links += _moved(phrase.links, n_en, n_fr)
         return phrase.head[0] + n_en, phrase.head[1] + n_fr
+
+    def add_led(self, phrase: Phrase) -> None:
+        """Append a phrase that may begin with a preposition, which then leads its head."""
+        first = len(self.en)
+        head, _ = self.add(phrase)
+        if head > first:
+            self.relations.append(("preposition", head, first))
 
     def pair(self, tags: frozenset[str] = frozenset()) -> Pair:
         """The finished example, English to French."""

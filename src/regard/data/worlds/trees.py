@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from regard.data.records import Pair
 from regard.data.worlds import lexicon, phrases
 from regard.data.worlds.lexicon import Adjective, Person
-from regard.data.worlds.phrases import Draft, Phrase, Position, simple
+from regard.data.worlds.phrases import Draft, Phrase, Position, Relation, simple
 
 _AND = simple("and", "et")
 
@@ -83,9 +84,11 @@ class NounPhrase:
 
     def write(self, draft: Draft, *, negated: bool = False) -> Position:
         """The group, then what hangs on it; ``negated``: as the object of a negated verb."""
+        first = len(draft.en)
         head = draft.add(self.group(negated=negated))
+        draft.relations.append(("determiner", first, head[0]))
         if self.of:
-            draft.add(self.of)
+            draft.add_led(self.of)
         if self.relative:
             self.relative.write(draft, self)
         return head
@@ -106,16 +109,18 @@ class Action:
     adjuncts: tuple[Phrase, ...] = ()
     """Places and times; already written, for they agree with nothing."""
 
-    def write(self, draft: Draft, subject: Nominal) -> Position | None:
-        """Verb, object, adjuncts; gives the place of the object's head."""
+    def write(self, draft: Draft, subject: Nominal, at: Position) -> Position | None:
+        """Verb, object, adjuncts; the subject stands ``at``. Gives the place of the object."""
         who = subject.person, subject.feminine
-        draft.add(phrases.verb_group(self.verb, *who, self.past, self.negated, None))
+        verb = draft.add(phrases.verb_group(self.verb, *who, self.past, self.negated, None))
+        draft.relations.append(("subject", at[0], verb[0]))
         head = None
         if self.object:
             direct = self.verb.preposition is None
             head = self.object.write(draft, negated=self.negated and direct)
+            draft.relations.append(("object", head[0], verb[0]))
         for adjunct in self.adjuncts:
-            draft.add(adjunct)
+            draft.add_led(adjunct)
         return head
 
 
@@ -128,7 +133,7 @@ class State:
     negated: bool = False
     degree: str | None = None
 
-    def write(self, draft: Draft, subject: Nominal) -> None:
+    def write(self, draft: Draft, subject: Nominal, _at: Position) -> None:
         """*be*, perhaps a degree, the adjective."""
         who = subject.person, subject.feminine
         draft.add(phrases.state_group(self.adjective, self.degree, *who, self.past, self.negated))
@@ -144,14 +149,15 @@ class RelativeClause:
     def write(self, draft: Draft, antecedent: NounPhrase) -> None:
         """The pronoun and the action; a participle agrees with the object before it."""
         if self.subject is None:
-            draft.add(simple("who" if antecedent.human else "that", "qui"))
-            self.action.write(draft, antecedent)
+            pronoun = draft.add(simple("who" if antecedent.human else "that", "qui"))
+            self.action.write(draft, antecedent, pronoun)
             return
         draft.add(simple("that", "que"))
-        self.subject.write(draft)
+        head = self.subject.write(draft)
         who, verb, past = self.subject, self.action.verb, self.action.past
         before = (antecedent.feminine, antecedent.plural)
-        draft.add(phrases.verb_group(verb, who.person, who.feminine, past, False, before))
+        at = draft.add(phrases.verb_group(verb, who.person, who.feminine, past, False, before))
+        draft.relations.append(("subject", head[0], at[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +182,14 @@ class Clause:
     def write(self, draft: Draft) -> None:
         """Subject, predicate and reason, whose pronoun takes its gender from what it means."""
         subject_head = self.subject.write(draft)
-        object_head = self.predicate.write(draft, self.subject)
+        object_head = self.predicate.write(draft, self.subject, subject_head)
         if self.reason:
             draft.add(simple("because", "parce que"))
             pronoun = draft.add(_pronoun(self.antecedent))
             head = object_head if self.of_object else subject_head
             assert head is not None, "an object has a head"
             draft.antecedents.append((pronoun, head))
-            self.reason.write(draft, self.antecedent)
+            self.reason.write(draft, self.antecedent, pronoun)
 
 
 def _pronoun(antecedent: Nominal) -> Phrase:
@@ -197,9 +203,19 @@ def _pronoun(antecedent: Nominal) -> Phrase:
 
 def write_pair(*clauses: Clause, tags: frozenset[str] = frozenset()) -> Pair:
     """A sentence of one clause, or of several joined by *and*, in both languages."""
+    return _draft(clauses).pair(tags)
+
+
+def write_relations(*clauses: Clause) -> tuple[Pair, tuple[Relation, ...]]:
+    """The same with the relations between its English words."""
+    draft = _draft(clauses)
+    return draft.pair(), tuple(draft.relations)
+
+
+def _draft(clauses: Iterable[Clause]) -> Draft:
     draft = Draft()
     for i, clause in enumerate(clauses):
         if i:
             draft.add(_AND)
         clause.write(draft)
-    return draft.pair(tags)
+    return draft

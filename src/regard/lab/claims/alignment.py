@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, percent
-from regard.lab.translators import translator
+from regard.lab.translators import N_TRAIN, sentences_translator
 from regard.tasks.look import Look
 from regard.tasks.translation_scores import RULES, attention_scores
 from regard.tasks.translator import Run
@@ -40,11 +40,10 @@ class _Scored(NamedTuple):
 
 
 def alignment(
-    *, pronouns: bool = True, steps: int = 500, n_train: int = 20_000, seed: int = 1
+    *, pronouns: bool = True, steps: int = 500, n_train: int = N_TRAIN, seed: int = 1
 ) -> Result:
     """Both scores; without ``pronouns`` the verdict is on the words that translate each other."""
-    small = ("d_model=96", "d_ff=192", "lr=3e-3", "batch_tokens=512", f"n_train={n_train}")
-    run, data = translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
+    run, data = sentences_translator(steps, n_train, seed)
     valid, test = data.splits["valid"], data.splits["test"]
     found = attention_scores(run, valid, test)
     words, it = (

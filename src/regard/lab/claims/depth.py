@@ -1,122 +1,171 @@
-"""Deeper is better and wider is better: at equal steps, each lowers the loss of a Transformer.
+"""A Transformer of sixteen layers learns as one of few does; a stack of sixteen LSTMs does not.
 
-A small grid of depths and widths learns to reverse sequences, with the same learning rate and
-LayerNorm before each sub-layer (after it, where the paper put it, four layers would need a longer
-warm-up). Equal steps are not equal cost: a step of the largest is much the dearest. With
-``equal_cost`` the same total is shared out evenly: the small ones take more steps, and win.
+Stacks of 1 to 16 layers learn to say which symbol came just before: one layer is enough, so that
+all that depth can do here is to stand in the way. The gradient that reaches the lowest layer before
+training tells why: in a bare stack each layer passes on a part of it. A Transformer's layers add to
+a stream that goes past them. So it is not attention that makes depth possible: with ``residual``
+the LSTMs' layers add to such a stream as well, and learn at every depth.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from regard.lab.result import Result, lines, percent
-from regard.lab.translators import toy_translator
-from regard.models.presets import n_parameters
-from regard.tasks.translation_scores import evaluate_pairs
-from regard.training.flops import BACKWARD, count_forward
-from regard.visual.tables import Table
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.functional.masks import causal
+from regard.lab.result import Result, lines, listed, percent, unmet
+from regard.lab.small_models import (
+    EncoderTagger,
+    fit,
+    lstm_with_forget_bias,
+    seeded,
+    small_config,
+)
+
+LEARNED = 0.9
+"""Share of right answers from which on a stack has learned it."""
+_SYMBOLS, _WIDTH, _LENGTH = 8, 24, 12
+_RATES = {"LSTM": 1e-2, "Transformer": 6e-3}
 
 
-class Size(NamedTuple):
-    """Layers of encoder and of decoder, and the width of the residual stream."""
-
-    n_layers: int
-    d_model: int
-
-    def __str__(self) -> str:
-        return f"{self.n_layers} × {self.d_model}"
+class _LearnedDepth(NamedTuple):
+    right: float
+    """Share of right answers on new sequences."""
+    loss: float
+    gradients: list[float]
+    """Before training, the norm that reaches each layer's output from the lowest to the last."""
 
     @property
-    def cost(self) -> int:
-        """What a step costs, but for a factor: matrix products, which grow as layers · width²."""
-        return self.n_layers * self.d_model**2
-
-
-class _LearnedSize(NamedTuple):
-    steps: int
-    loss: float
-    """Mean of -log p of a token of held-out targets, the ones before being given."""
-    exact: float
-    n_parameters: int
-    flops: float
-    """Of all steps, were each on 20 sources of ten symbols."""
+    def arrives(self) -> float:
+        """What reaches the lowest layer of what the last one got."""
+        return self.gradients[0] / self.gradients[-1]
 
 
 def depth(
     *,
-    equal_cost: bool = False,
-    depths: Sequence[int] = (1, 2, 4),
-    widths: Sequence[int] = (32, 64),
-    steps: int = 200,
-    seed: int = 1,
+    residual: bool = False,
+    depths: Sequence[int] = (1, 2, 4, 8, 16),
+    steps: int = 150,
+    seed: int = 0,
 ) -> Result:
-    """Loss of every size; depths and widths rise, and the first of each is set against the last."""
-    sizes = [Size(n_layers, d_model) for n_layers in depths for d_model in widths]
-    shares = _shared_out(sizes, steps) if equal_cost else dict.fromkeys(sizes, steps)
-    grid = {size: _learned(size, shares[size], seed) for size in sizes}
-    by_depth = {f"width {w}": [grid[Size(n, w)].loss for n in depths] for w in widths}
-    by_width = {f"depth {n}": [grid[Size(n, w)].loss for w in widths] for n in depths}
-    saved = {
-        **{f"by depth at {width}": losses[0] - losses[-1] for width, losses in by_depth.items()},
-        **{f"by width at {depth}": losses[0] - losses[-1] for depth, losses in by_width.items()},
+    """Right answers by depth at equal steps; ``residual`` adds the LSTMs' layers to a stream."""
+    learned = {kind: [_learned(kind, n, residual, steps, seed) for n in depths] for kind in _RATES}
+    right = {kind: [one.right for one in some] for kind, some in learned.items()}
+    arrives = {kind: [one.arrives for one in some] for kind, some in learned.items()}
+    lost = [n for n, share in zip(depths, right["LSTM"], strict=True) if share < LEARNED]
+    deepest = depths[-1]
+    parts = {
+        "the shallowest LSTM learns it": right["LSTM"][0] > LEARNED,
+        f"the LSTMs fail at {deepest} layers": right["LSTM"][-1] < LEARNED,
+        "Transformers learn it at every depth": min(right["Transformer"]) > LEARNED,
     }
-    small, large = grid[sizes[0]], grid[sizes[-1]]
-    n_worse = sum(gain <= 0 for gain in saved.values())
-    if n_worse:
-        why = " For the same cost it takes fewer steps." if equal_cost else ""
-        seen = f"In {n_worse} of {len(saved)} comparisons the larger is not better.{why}"
-    else:
-        price = "" if equal_cost else f", at {large.flops / small.flops:.0f} times the cost"
-        seen = f"Depth helps at every width, and width at every depth{price}."
+    fails = f"LSTMs fail at {listed(lost)} layers" if lost else "LSTMs learn it at every depth"
     return Result(
         name="depth",
-        verdict=not n_worse,
+        verdict=all(parts.values()),
         finding=(
-            f"The loss of the smallest (layers × width: {sizes[0]}) is {small.loss:.2f}, that of "
-            f"the largest ({sizes[-1]}) {large.loss:.2f}; {100 * small.exact:.0f} and "
-            f"{percent(large.exact)} of the held-out sequences come out right. {seen}"
+            f"After {steps} steps {fails}; the worst Transformer gives "
+            f"{percent(min(right['Transformer']))} right answers. Of the gradient at the last of "
+            f"{deepest} layers, {arrives['LSTM'][-1]:.1g} reaches the lowest LSTM and "
+            f"{arrives['Transformer'][-1]:.2g} the lowest layer of the Transformer." + unmet(parts)
         ),
         numbers={
-            **{f"loss: {size}": one.loss for size, one in grid.items()},
-            **{f"exact match: {size}": one.exact for size, one in grid.items()},
-            **{f"loss saved {how}": gain for how, gain in saved.items()},
+            "layers": list(depths),
+            **{f"{kind}: right": some for kind, some in right.items()},
+            **{f"{kind}: loss": [one.loss for one in some] for kind, some in learned.items()},
+            **{f"{kind}: gradient that arrives": some for kind, some in arrives.items()},
         },
         pictures=(
-            lines(by_depth, "Loss by depth", "depth", "loss per token", xs=depths),
-            lines(by_width, "Loss by width", "width", "loss per token", xs=widths),
+            lines(right, "What stacks learn", "layers", "right answers", xs=depths),
+            lines(
+                {kind: some[-1].gradients for kind, some in learned.items()},
+                f"Gradient in a stack of {deepest}, before training",
+                "layer",
+                "norm at its output",
+                xs=range(1, deepest + 1),
+                log_y=True,
+            ),
         ),
-        tables=(_table(grid),),
     )
 
 
-def _shared_out(sizes: Sequence[Size], steps: int) -> dict[Size, int]:
-    """Steps that cost all sizes the same, and all together as much as ``steps`` of each."""
-    mean = steps * sum(size.cost for size in sizes) / len(sizes)
-    return {size: max(1, round(mean / size.cost)) for size in sizes}
+def _learned(kind: str, n_layers: int, residual: bool, steps: int, seed: int) -> _LearnedDepth:
+    rng = torch.Generator().manual_seed(seed)
+
+    def loss(n: int = 32) -> Tensor:
+        ids, answers = echoes(n, rng)
+        return F.cross_entropy(model(ids)[:, 1:].flatten(0, 1), answers.flatten())
+
+    with seeded(seed):
+        model = stack(kind, n_layers, residual=residual)
+    gradients = gradient_norms(model, loss)
+    fit(model.parameters(), loss, steps=steps, lr=_RATES[kind])
+    ids, answers = echoes(500, rng)
+    with torch.no_grad():
+        logits = model(ids)[:, 1:]
+        right = (logits.argmax(dim=-1) == answers).double().mean().item()
+        return _LearnedDepth(right, loss(500).item(), gradients)
 
 
-def _learned(size: Size, steps: int, seed: int) -> _LearnedSize:
-    shape = (f"n_layers={size.n_layers}", f"d_model={size.d_model}", f"d_ff={2 * size.d_model}")
-    how = ("norm_first=true", "lr=4e-3")
-    run, data = toy_translator("reverse", *shape, *how, steps=steps, seed=seed)
-    scores = evaluate_pairs(run, data.splits["test"][:200], split="test").scores
-    return _LearnedSize(
-        steps=steps,
-        loss=math.log(scores["perplexity"]),
-        exact=scores["exact_match"],
-        n_parameters=n_parameters(run.model),
-        flops=steps * 20 * BACKWARD * count_forward(run.model, 11, 11),
-    )
+def echoes(n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Symbols (B, T), and those that came before the second and all later ones."""
+    ids = torch.randint(_SYMBOLS, (n, _LENGTH), generator=rng)
+    return ids, ids[:, :-1]
 
 
-def _table(grid: Mapping[Size, _LearnedSize]) -> Table:
-    header = ["Layers × width", "Steps", "Loss", "Exact match", "Parameters", "GFLOP in all"]
-    rows = []
-    for size, one in grid.items():
-        shares = (f"{one.loss:.2f}", f"{100 * one.exact:.1f} %")
-        cost = (f"{one.n_parameters:,}", f"{one.flops / 1e9:,.1f}")
-        rows.append((str(size), f"{one.steps:,}", *shares, *cost))
-    return Table("Learning to reverse", header, rows)
+def stack(kind: str, n_layers: int, *, residual: bool) -> Any:
+    """ids (B, T) -> logits (B, T, V); its ``layers`` are of one width."""
+    if kind == "LSTM":
+        return StackedLSTM(n_layers, residual=residual)
+    config = small_config(_SYMBOLS, _WIDTH, n_layers, n_heads=2, norm_first=True)
+    return _Attentive(config, _SYMBOLS, lambda ids: causal(ids.shape[1]))
+
+
+class _Attentive(EncoderTagger):
+    @property
+    def layers(self) -> nn.ModuleList:
+        return self.encoder.layers
+
+
+class StackedLSTM(nn.Module):
+    """LSTMs one upon another; with ``residual`` each adds to what it read."""
+
+    def __init__(self, n_layers: int, *, residual: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(_SYMBOLS, _WIDTH)
+        self.layers = nn.ModuleList(_Layer(residual) for _ in range(n_layers))
+        self.answer = nn.Linear(_WIDTH, _SYMBOLS)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> logits (B, T, V)."""
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.answer(x)
+
+
+class _Layer(nn.Module):
+    def __init__(self, residual: bool) -> None:
+        super().__init__()
+        self.lstm, self.residual = lstm_with_forget_bias(_WIDTH), residual
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.lstm(x)[0]
+        return x + found if self.residual else found
+
+
+def gradient_norms(model: Any, loss: Callable[[], Tensor]) -> list[float]:
+    """The norm of the loss's gradient at the output of each layer, the lowest first."""
+    outputs: list[Tensor] = []
+    hooks = [
+        layer.register_forward_hook(lambda _layer, _given, out: outputs.append(out))
+        for layer in model.layers
+    ]
+    value = loss()
+    for hook in hooks:
+        hook.remove()
+    return [one.norm().item() for one in torch.autograd.grad(value, outputs)]
