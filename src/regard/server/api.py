@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from regard.core.errors import RegardError
+from regard.server.chat import chats
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
@@ -219,6 +220,8 @@ def info(service: Service) -> dict[str, Any]:
         "knows": "" if reads is None else vocabulary(reads, both),
         "tells_unknown": service.reads_words,
         "weighs": getattr(run, "weighs", False),
+        "chats": chats(run, task),
+        "has_training": run.folder.metrics.is_file(),
         "form": form(service),
         "examples": examples,
         "attentions": attentions(service, service.first_of(examples)),

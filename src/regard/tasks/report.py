@@ -44,12 +44,6 @@ def write_report(
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
     seen_at = [attention_table(scores), looking_table(scores)]
     tables = [score_table(scores), parts_table(scores), *seen_at, signatures(scores)]
-    smoothed = " (smoothed)" if run.recipe.train.label_smoothing > 0 else ""
-    losses = {
-        f"training{smoothed}": _series(lines, "train", "loss"),
-        "validation": _series(lines, "valid", "loss"),
-    }
-    measure = task.loss_unit.format(task.unit.one)
     rates, speeds = _series(lines, "train", "lr"), _series(lines, "train", "tokens_per_second")
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
@@ -62,8 +56,7 @@ def write_report(
             (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
         ],
         curves=[
-            _curve(losses, "Loss", measure),
-            *validation_curves(lines),
+            *learning_curves(lines, run.recipe, task),
             _curve({"learning rate": rates}, "Schedule", "lr"),
             _curve({"speed": speeds}, "Speed", f"{seen} a second"),
             *judged.figures,
@@ -117,6 +110,17 @@ def run_html(run: Any) -> str:
     if run.folder.scores.exists() and (scores := load_scores(run.folder).get("scores")):
         tables.append(score_table(scores))
     return "".join(map(table_html, tables))
+
+
+def learning_curves(lines: Lines, recipe: Any, task: Any) -> list[str]:
+    """How the training of a ``Recipe`` went: its loss, and the scores of its validations."""
+    smoothed = " (smoothed)" if recipe.train.label_smoothing > 0 else ""
+    losses = {
+        f"training{smoothed}": _series(lines, "train", "loss"),
+        "validation": _series(lines, "valid", "loss"),
+    }
+    measure = task.loss_unit.format(task.unit.one)
+    return [_curve(losses, "Loss", measure), *validation_curves(lines)]
 
 
 def validation_curves(lines: Lines) -> list[str]:

@@ -94,6 +94,8 @@ from regard.training.token_loss import TokenLoss, check_loss_on
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
 NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
+SCENE = 70
+"""Letters of a source whose attention can be read at a glance."""
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 
@@ -614,6 +616,13 @@ class TranslationTask(TextTask):
     def asked_of(self, run: Run, records: Sequence[Pair]) -> Iterator[PageExample]:
         sources = (pair.source for pair in records)
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
+
+    @override
+    def scenes(self, run: Run, records: Sequence[Pair]) -> Iterator[dict[str, str]]:
+        """Pairs that can be read at a glance."""
+        for pair in records:
+            if 0 < len(pair.source) <= SCENE and run.fits(pair.source, pair.target):
+                yield {"source": pair.source, "target": pair.target}
 
     @override
     def form(self, run: Run) -> Form:
