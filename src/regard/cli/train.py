@@ -139,7 +139,7 @@ def watched_at(
     listening: socket.socket,
     then: Callable[[str], None] = lambda _address: None,
 ) -> AbstractContextManager[None]:
-    """Inside the block a page shows how the training in a folder goes; ``then`` gets its address."""
+    """Inside the block a page shows how a training goes; ``then`` gets its address."""
     from regard.checkpoints.run_folder import RunFolder
     from regard.server.watching import watched
 
