@@ -1,8 +1,6 @@
 """How a run was trained, on its page; and a training that is watched while it runs."""
 
-import base64
 import shutil
-import zlib
 
 import numpy as np
 import pytest
@@ -10,11 +8,12 @@ from page_parts import drawn, served
 
 import regard
 from regard.checkpoints.run_folder import RunFolder
-from regard.runs.film import read_film
 from regard.runs.train import train
 from regard.server.app import make_app
 from regard.server.watching import make_watching_app
+from regard.tasks.film import read_film
 from regard.tasks.recipe import recipe_from
+from regard.visual.payload import unpacked
 
 pytestmark = pytest.mark.browser
 N = 7
@@ -55,11 +54,6 @@ def when(page, text):
     page.locator(".when", has_text=text).wait_for()
 
 
-def weights_in(one):
-    raw = zlib.decompress(base64.b64decode(one["data"]))
-    return np.frombuffer(raw, np.uint8).reshape(one["shape"]) / 255
-
-
 def test_a_run_shows_its_curves_and_the_last_frame_of_its_film(opened, filmed):
     page = opened()
     assert page.locator("#training .learning svg").count() == 2
@@ -67,7 +61,7 @@ def test_a_run_shows_its_curves_and_the_last_frame_of_its_film(opened, filmed):
     frame = read_film(filmed / "film.jsonl")[-1]
     assert page.locator(".film .said").inner_text() == frame["said"]
     assert frame["look"]["source"] in page.locator(".film .hint").first.inner_text()
-    shown = weights_in(frame["look"]["attentions"]["decoder.cross"][0]).mean(axis=0)
+    shown = unpacked(frame["look"]["attentions"]["decoder.cross"][0]).mean(axis=0)
     np.testing.assert_allclose(drawn(page, "#training .film"), shown, atol=1e-5)
 
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.runs.film import read_film
 from regard.server.limits import listen
+from regard.tasks.film import read_film
 from regard.tasks.recipe import recipe_from
 
 

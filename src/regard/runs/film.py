@@ -31,16 +31,15 @@ from regard.checkpoints.run_folder import (
     save_settings,
 )
 from regard.core.errors import RegardError
-from regard.core.files import parse_json, read_text, write_whole
+from regard.core.files import write_whole
 from regard.tasks.base import TASKS, Prepared
+from regard.tasks.film import read_film
 from regard.visual.payload import packed
 
 FRAMES = 200
 """Of a film, at most."""
 BYTES = 2**24
 """Of a film, at most, so long as it has more than two frames."""
-READABLE = 2**26
-"""Bytes of a film that is read; a larger one was not written here."""
 SAID = 300
 """Letters of what the model wrote that are kept: before it has learned to end, it does not."""
 CANDIDATES = 50
@@ -155,31 +154,3 @@ def _neighbours(steps: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 def _size(lines: Mapping[int, str]) -> int:
     return sum(map(len, lines.values()))
-
-
-def read_film(path: Path) -> list[dict[str, Any]]:
-    """All frames of a film by their steps, each with ``said`` and ``look``; none where none is.
-
-    The file may come from anybody: what is no frame is left out, and so is a link.
-    """
-    if path.is_symlink() or not path.is_file():
-        return []
-    frames: dict[int, dict[str, Any]] = {}
-    for text in read_text(path, READABLE).split("\n"):
-        try:
-            frame = parse_json(text)
-        except ValueError:
-            continue
-        if isinstance(frame, dict) and _is_frame(frame):
-            frames[frame["step"]] = frame
-    return [frames[step] for step in sorted(frames)]
-
-
-def _is_frame(frame: Mapping[str, Any]) -> bool:
-    look = frame.get("look")
-    return (
-        type(frame.get("step")) is int
-        and isinstance(frame.get("said"), str)
-        and isinstance(look, dict)
-        and isinstance(look.get("attentions"), dict)
-    )

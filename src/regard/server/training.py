@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Query
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.runs.film import read_film
 from regard.runs.progress import ahead, counted_by
 from regard.tasks.base import TASKS
+from regard.tasks.film import read_film
 from regard.tasks.recipe import Recipe
 from regard.tasks.report import learning_curves
 from regard.training.metrics import read_metrics

@@ -14,6 +14,7 @@ from regard.evaluation.saliency import looking_rows
 from regard.models.presets import n_parameters
 from regard.tasks.drawing import drawing_of_run
 from regard.tasks.examples import PageExample
+from regard.tasks.film import film_strip
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
 from regard.visual.drawing_svg import drawing_svg
@@ -63,7 +64,10 @@ def write_report(
         ],
         tables=[*(table for table in tables if table.rows), cost_table(facts)],
         samples=[Sample(*one) for one in judged.samples],
-        looks=[] if judged.figures else looked(run, task, examples),
+        looks=[
+            *([] if judged.figures else looked(run, task, examples)),
+            *film_strip(run.folder.film),
+        ],
         drawing=drawing_svg(drawing_of_run(run)),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )

@@ -1,8 +1,6 @@
 """The film of a training: frames of one example, which cost the training nothing but time."""
 
-import base64
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,10 @@ from text_runs import WRITE, language
 
 import regard
 from regard.runs import film
-from regard.runs.film import read_film
 from regard.runs.train import train
+from regard.tasks.film import read_film
 from regard.tasks.recipe import recipe_from
+from regard.visual.payload import packed, unpacked
 
 
 def filmed(settings, **changes):
@@ -25,11 +24,6 @@ def filmed(settings, **changes):
 
 def steps_of(out):
     return [frame["step"] for frame in read_film(out / "film.jsonl")]
-
-
-def weights_in(one):
-    raw = zlib.decompress(base64.b64decode(one["data"]))
-    return np.frombuffer(raw, np.uint8).reshape(one["shape"]) / 255
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +61,7 @@ def test_a_frame_is_what_the_run_of_those_weights_says_and_sees(out):
     assert {*look["attentions"]} == {*seen.attentions}
     for name, layers in seen.attentions.items():
         for kept, weights in zip(look["attentions"][name], layers, strict=True):
-            np.testing.assert_allclose(weights_in(kept), weights, atol=0.5 / 255 + 1e-6)
+            np.testing.assert_allclose(unpacked(kept), weights, atol=0.5 / 255 + 1e-6)
     np.testing.assert_allclose(look["probabilities"], seen.written.probabilities, rtol=1e-4)
 
 
@@ -117,6 +111,20 @@ def test_other_tasks_are_filmed_as_translators_are(kind, tmp_path):
     frames = read_film(tmp_path / "run" / "film.jsonl")
     assert [frame["step"] for frame in frames] == [0, 2, 4]
     assert all(frame["look"]["attentions"] for frame in frames)
+
+
+def test_the_report_shows_the_first_and_the_last_frame(out, run_path):
+    page = (out / "report.html").read_text()
+    assert "Before the first step of the training: " in page
+    assert "At step 30 of the training: " in page
+    assert "of the training: " not in (run_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("bits", "near"), [(8, 0.5 / 255), (32, 0.0)])
+def test_what_was_packed_is_unpacked(bits, near):
+    weights = np.random.default_rng(0).random((2, 3, 5), dtype=np.float32)
+    found = unpacked(packed(weights, bits=bits))
+    np.testing.assert_allclose(found, weights, atol=near + 1e-7, rtol=0)
 
 
 def test_what_is_no_frame_is_left_out(tmp_path):
