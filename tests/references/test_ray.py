@@ -1,6 +1,5 @@
 """Answers and jobs on a Ray cluster of two machines, which are two sets of processes here."""
 
-import json
 import os
 import signal
 from contextlib import suppress
@@ -9,9 +8,7 @@ from pathlib import Path
 
 import at_work
 import pytest
-import yaml
 
-from regard.cli.main import main
 from regard.core.errors import ConfigError, DataError, WorkerError
 from regard.runs import bulk, cluster
 from regard.runs.answering import Answering
@@ -51,20 +48,6 @@ def test_jobs_come_to_what_they_do_elsewhere(machines):
     assert type(ended["refused"].error) is DataError
     with pytest.raises(ConfigError, match="no machine of the cluster .* has 64 cores"):
         RayCluster(machines.address, threads=64)
-
-
-def test_a_sweep_on_a_cluster_finds_what_one_here_does(machines, settings, tmp_path, capsys):
-    few = {**settings["train"], "max_steps": 4, "eval_every": 4}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**settings, "train": few}))
-    words = ["sweep", f"{tmp_path / 'mine.yaml'}", "--set", "lr=1e-3,5e-3", "--device", "cpu"]
-    found = []
-    for more in (["--out", "there", "--cluster", machines.address], ["--out", "here"]):
-        more[1] = str(tmp_path / more[1])
-        assert main([*words, *more, "--json"]) == 0
-        trials = json.loads(capsys.readouterr().out)["trials"]
-        found.append({one["settings"]["train.lr"]: one["loss"] for one in trials})
-    assert {*found[0]} == {"1e-3", "5e-3"}
-    assert found[0] == pytest.approx(found[1])
 
 
 def workers_at(path):
