@@ -117,13 +117,15 @@ def _shown(recipe: Recipe, folder: Path, port: int | None, device: str | None) -
 
     Without a port nothing is shown; of several processes the first one shows it.
     """
-    from regard.training.distributed import launched_rank
-
-    if port is None or launched_rank():
+    if port is None:
         yield
         return
     from regard.server.limits import address_of, listen
+    from regard.training.distributed import launched_rank
 
+    if launched_rank():
+        yield
+        return
     with listen("127.0.0.1", port) as listening:
         note(f"watch it at {address_of(listening)}")
         with watched_at(recipe, folder, listening):

@@ -148,7 +148,7 @@ class Trainer:
         reason: str | None = None
         with stop_on_signals() as request:
             with suppress(Stopped):
-                if self.progress.step == 0:
+                if self.settings.film and self.progress.step == 0:
                     with self._as_validated() as model:
                         self._show(model)
                 if self._validation_is_due:
