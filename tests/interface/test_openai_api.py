@@ -137,7 +137,6 @@ UNSUPPORTED = {
     "suffix": ("the end", ""),
     "best_of": (3, 1),
     "echo": (True, False),
-    "logprobs": (0, False),
     "frequency_penalty": (0.5, 0.0),
     "tools": ([{"type": "function"}], []),
     "response_format": ({"type": "json_object"}, {"type": "text"}),

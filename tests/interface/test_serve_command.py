@@ -145,7 +145,7 @@ def test_a_host_that_is_none_and_a_run_that_is_none(capsys, tmp_path):
     assert str(tmp_path) in refusal(capsys, *words, "127.0.0.1")
 
 
-def test_the_demo_ends_with_the_page(monkeypatch, settings, tmp_path, capsys):
+def test_the_demo_opens_a_page_that_becomes_the_run_s(monkeypatch, settings, tmp_path, capsys):
     import regard.recipes.recipe as recipes
 
     small = recipes.recipe_from({**settings, "train": {**settings["train"], "max_steps": 1}})
@@ -153,13 +153,14 @@ def test_the_demo_ends_with_the_page(monkeypatch, settings, tmp_path, capsys):
     served = []
 
     def serve(run, listening, *, api_key, rate_limit, on_start):
-        served.append((run.folder.path, listening.getsockname()[0], api_key))
+        served.append((run.folder.path, address_of(listening), api_key))
         on_start("http://127.0.0.1:1")
 
     monkeypatch.setattr("regard.server.serve.serve", serve)
     monkeypatch.setattr("regard.server.serve.open_page", served.append)
     assert main(["demo", "--out", str(tmp_path / "demo"), "--port", "0"]) == 0
-    assert served == [(tmp_path / "demo", "127.0.0.1", None), "http://127.0.0.1:1"]
+    opened, (path, address, key) = served
+    assert (path, address, key) == (tmp_path / "demo", opened, None)
     assert capsys.readouterr().out.endswith(" at http://127.0.0.1:1 (Ctrl-C ends)\n")
 
 

@@ -24,11 +24,17 @@ TAKE_INPUT = [
     ("GET", "/api/info"),
     ("GET", "/api/heads/progress"),
     ("GET", "/api/words"),
+    ("GET", "/api/training/film"),
     ("GET", "/metrics"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name}"),
 ]
-TAKE_NOTHING = [("GET", "/languages"), ("GET", "/healthz"), ("GET", "/api/drawing")]
+TAKE_NOTHING = [
+    ("GET", "/languages"),
+    ("GET", "/healthz"),
+    ("GET", "/api/drawing"),
+    ("GET", "/api/training"),
+]
 SLOW = [("GET", "/api/heads")]
 """Measures for seconds, and has no input but the key."""
 TRIES = [(*one, GenerationMode.POSITIVE) for one in (*TAKE_INPUT, *TAKE_NOTHING)]

@@ -47,19 +47,20 @@ def test_a_path_that_is_not_here_is_told_as_their_errors_are(talker):
     assert told.value.code == "unknown_url"
 
 
-@pytest.mark.parametrize("asked", [{"logprobs": True}, {"logprobs": True, "top_logprobs": 2}])
-def test_probabilities_of_a_conversation_are_refused_and_not_left_out(talker, asked):
-    with pytest.raises(openai.BadRequestError) as told:
-        client_of(talker).chat.completions.create(model="talker", messages=HELLO, **asked)
-    assert (told.value.param, told.value.code) == ("logprobs", "unsupported_parameter")
-
-
-@pytest.mark.parametrize("n", [0, 3])
-def test_probabilities_of_a_completion_are_refused_and_not_left_out(talker, n):
-    """Even 0 asks for those of the tokens that were chosen."""
-    with pytest.raises(openai.BadRequestError) as told:
-        client_of(talker).completions.create(model="talker", prompt="a", logprobs=n)
-    assert told.value.param == "logprobs"
+def test_their_client_reads_how_probable_the_tokens_are(talker):
+    client = client_of(talker)
+    asked = {"model": "talker", "max_tokens": 3, "temperature": 0}
+    (text,) = client.completions.create(prompt="a", logprobs=2, **asked).choices
+    assert len(text.logprobs.tokens) == len(text.logprobs.token_logprobs) == 3
+    assert text.logprobs.top_logprobs[0][text.logprobs.tokens[0]] == pytest.approx(
+        text.logprobs.token_logprobs[0]
+    )
+    (turn,) = client.chat.completions.create(
+        messages=HELLO, logprobs=True, top_logprobs=2, **asked
+    ).choices
+    for one in turn.logprobs.content:
+        assert len(one.top_logprobs) == 2
+        assert one.logprob == pytest.approx(one.top_logprobs[0].logprob)
 
 
 def test_a_wrong_key_and_asking_too_often_have_their_words(talker):

@@ -47,6 +47,8 @@ class RunFolder:
         """The best weights so far."""
         self.metrics = path / "metrics.jsonl"
         """A line a report."""
+        self.film = path / "film.jsonl"
+        """One held-out example as the model saw it at every validation, where that was filmed."""
         self.scores = path / "scores.json"
         """What the finished model was measured to do, and what it cost."""
         self.checkpoints = path / "checkpoints"

@@ -9,7 +9,8 @@ import json
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,9 @@ from regard.core.errors import ConfigError
 from regard.core.plugins import loaded_plugins
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
     from regard.runs.estimate import Estimate
     from regard.tasks.recipe import Recipe
 
@@ -51,12 +55,22 @@ def train(
         int | None,
         typer.Option(help="Processes of this machine that share the work; torchrun for several."),
     ] = None,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve", help="Show it in the browser while it trains, then the run's page."
+        ),
+    ] = False,
+    port: Port = 8000,
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says.
 
     --resume --out RUN finds the recipe in the folder, and --set may then say anew when training
     ends (max_steps, max_minutes, patience) and how often it saves, validates and logs.
+
+    --serve shows curves and a film: one held-out example as the model sees it at every validation
+    (train.film=true). It is kept in the run folder. Ctrl-C ends training and page; all is saved.
     """
     from regard.recipes.recipe import load_recipe, recipe_name, recipe_of_run
     from regard.tasks.recipe import Recipe
@@ -64,11 +78,12 @@ def train(
     if schema:
         print(json.dumps(Recipe.model_json_schema(), indent=2))
         return
+    overrides = [*(settings or ()), *(["train.film=true"] if serve else ())]
     if recipe is not None:
-        asked = load_recipe(recipe, settings or [])
+        asked = load_recipe(recipe, overrides)
         folder = out or Path("runs") / recipe_name(recipe)
     elif resume and out is not None:
-        asked, folder = recipe_of_run(out, settings or []), out
+        asked, folder = recipe_of_run(out, overrides), out
     else:
         raise ConfigError(
             "which recipe? `regard recipes` lists the built-in ones; --resume --out RUN finds it "
@@ -77,18 +92,60 @@ def train(
     if dry_run:
         show_estimate(asked, device, workers)
         return
-    if workers is not None:
-        flags = {"--resume": resume, "--overwrite": overwrite}
-        _launch(
-            workers,
-            *(word for name in loaded_plugins() for word in ("--plugin", name)),
-            *("train", *([] if recipe is None else [recipe]), "--out", str(folder)),
-            *(word for one in settings or () for word in ("--set", one)),
-            *(name for name, given in flags.items() if given),
-            *(() if device is None else ("--device", device)),
-        )
+    flags = {"--resume": resume, "--overwrite": overwrite}
+    words = (
+        *(word for name in loaded_plugins() for word in ("--plugin", name)),
+        *("train", *([] if recipe is None else [recipe]), "--out", str(folder)),
+        *(word for one in overrides for word in ("--set", one)),
+        *(name for name, given in flags.items() if given),
+        *(() if device is None else ("--device", device)),
+    )
+
+    def learn() -> None:
+        if workers is not None:
+            _launch(workers, *words)
+        else:
+            run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
+
+    with _shown(asked, folder, port if serve else None, device):
+        learn()
+
+
+@contextmanager
+def _shown(recipe: Recipe, folder: Path, port: int | None, device: str | None) -> Iterator[None]:
+    """Inside the block a training is shown at a port; after it, the run is, until Ctrl-C.
+
+    Without a port nothing is shown; of several processes the first one shows it.
+    """
+    if port is None:
+        yield
         return
-    run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
+    from regard.server.limits import address_of, listen
+    from regard.training.distributed import launched_rank
+
+    if launched_rank():
+        yield
+        return
+    with listen("127.0.0.1", port) as listening:
+        note(f"watch it at {address_of(listening)}")
+        with watched_at(recipe, folder, listening):
+            yield
+        from regard.tasks.opening import load
+
+        run_server(load(folder, device=device), listening)
+
+
+def watched_at(
+    recipe: Recipe,
+    folder: Path,
+    listening: socket.socket,
+    then: Callable[[str], None] = lambda _address: None,
+) -> AbstractContextManager[None]:
+    """Inside the block a page shows how a training goes; ``then`` gets its address."""
+    from regard.checkpoints.run_folder import RunFolder
+    from regard.server.watching import watched
+
+    return watched(RunFolder(folder), recipe, listening, then)
 
 
 def _launch(workers: int, *words: str) -> None:
@@ -230,19 +287,30 @@ def demo(
     from regard.server.limits import listen
     from regard.tasks.translator import load_translator
 
-    recipe = load_recipe("transformer", [f"train.seed={seed}"])
+    film = "false" if no_serve else "true"
+    recipe = load_recipe("transformer", [f"train.seed={seed}", f"train.film={film}"])
     # A port that is taken shows before the training, not two minutes later.
     with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
-        run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
+        with nullcontext() if listening is None else _watched_demo(recipe, out, listening):
+            run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
         run = load_translator(out, device=device)
         for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
             print(f"{source}\n    {translation}")
         if listening is not None:
-            from regard.server.serve import open_page
-
-            run_server(run, listening, then=open_page)
+            run_server(run, listening)
         else:
             print(f"see it: {_program()} serve {shlex.quote(str(out))}")
+
+
+def _watched_demo(
+    recipe: Recipe, folder: Path, listening: socket.socket
+) -> AbstractContextManager[None]:
+    """A page opens by itself and shows the training; it becomes that of the run."""
+    from regard.server.limits import address_of
+    from regard.server.serve import open_page
+
+    note(f"watch it learn at {address_of(listening)}")
+    return watched_at(recipe, folder, listening, open_page)
 
 
 def _program() -> str:

@@ -96,7 +96,7 @@ def damage_told(path: Path) -> Iterator[None]:
 
 def check_depth(found: Any) -> None:
     """A ValueError where lists and objects lie more than ``DEEPEST`` deep in one another."""
-    level = [found]
+    level = [found] if isinstance(found, dict | list) else []
     for _ in range(DEEPEST):
         inside = [one.values() if isinstance(one, dict) else one for one in level]
         level = [x for one in inside for x in one if isinstance(x, dict | list)]

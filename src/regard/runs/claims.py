@@ -23,7 +23,7 @@ from regard.training.settings import TrainSettings
 
 LIMITS = ("max_steps", "max_minutes", "patience")
 """Settings of ``train`` that end a training."""
-MAY_CHANGE = (*LIMITS, "save_every", "keep", "eval_every", "log_every", "log")
+MAY_CHANGE = (*LIMITS, "save_every", "keep", "eval_every", "log_every", "log", "film")
 """Settings of ``train`` that a training which goes on may be given anew."""
 
 

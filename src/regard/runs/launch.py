@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGTERM, Signals
 
 from regard.core.errors import ConfigError, TrainingError
 from regard.core.files import write_whole
-from regard.core.signals import Stop
+from regard.core.signals import ENDING, Stop
 from regard.runs.jobs import n_cores
 from regard.training.distributed import LOST
 
@@ -52,7 +54,7 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
     }
     os.environ.update({name: os.environ.get(name, value) for name, value in environment.items()})
     run_id = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="regard-") as logs:
+    with tempfile.TemporaryDirectory(prefix="regard-") as logs, _same_handlers():
         for attempt in range(RESTARTS + 1):
             config = LaunchConfig(
                 min_nodes=1,
@@ -82,6 +84,17 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
                     raise TrainingError(f"process {rank} ended with exit code {code}") from None
                 for rank, code in killed.items():
                     say(f"process {rank} was killed by {Signals(-code).name}; all start again")
+
+
+@contextmanager
+def _same_handlers() -> Iterator[None]:
+    """After the block signals go where they went before: torch leaves its own handlers behind."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _told(logs: Path, *, killed: bool) -> str | None:

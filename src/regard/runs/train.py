@@ -30,6 +30,7 @@ from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
 from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
+from regard.runs.film import Film
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
@@ -270,7 +271,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
             if (folder.path / name).exists():
                 shutil.rmtree(folder.path / name)
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
-        of_any = (folder.model_config, folder.weights, folder.metrics, folder.report)
+        of_any = (folder.model_config, folder.weights, folder.metrics, folder.film, folder.report)
         (folder.path / IDS).unlink(missing_ok=True)
         for path in (folder.scores, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
@@ -300,6 +301,7 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
         freeze(prepared.model, settings.freeze)
         shards = Shards(prepared.model, prepared.device, ranks.n)
         store = ShardedStore(folder.checkpoints, keep=settings.keep)
+    film = Film(prepared, folder, say) if settings.film and ranks.is_writer else None
     setup = Setup(
         model=prepared.model,
         stream=Prefetched(stream, pin=prepared.device.type == "cuda"),
@@ -313,6 +315,7 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
         make_update=CapturedUpdate if captured else Update,
         shards=shards,
         ranks=ranks,
+        watcher=film,
     )
     return Trainer(setup, settings)
 

@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from regard.core.errors import RegardError
 from regard.lab import claim
+from regard.server.chat import chats
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
@@ -233,6 +234,8 @@ def info(service: Service) -> dict[str, Any]:
         "word_kinds": service.searches and knows_kinds(run),
         "claims": {name: claim(name) for name in CLAIMS},
         "beside": None if service.beside is None else {"name": service.beside.name},
+        "chats": chats(run, task),
+        "has_training": run.folder.metrics.is_file(),
         "form": form(service),
         "examples": examples,
         "attentions": attentions(service, service.first_of(examples)),

@@ -6,24 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.responses import JSONResponse, Response
 
 from regard import __version__
 from regard.core.errors import ConfigError
 from regard.server.admission import Keys, OwnPage, RequestRate
 from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
-from regard.server.bundle import FOREVER, Asset, bundled_page
+from regard.server.chat import chat_routes, chats
 from regard.server.docs import add_docs
 from regard.server.drawing import drawing_routes
 from regard.server.errors import add_error_handlers, refusal
@@ -32,19 +28,14 @@ from regard.server.importance import importance_routes
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import openai_routes
+from regard.server.pages import COMPRESSED_BYTES, add_page
 from regard.server.search import search_routes
 from regard.server.service import Service
 from regard.server.story import story_routes
+from regard.server.training import training_routes
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.tasks.base import TASKS
 from regard.tasks.writing_verbs import TRANSLATE
-from regard.visual.theme import theme_css, theme_js
-
-PAGE = Path(str(files("regard.server"))) / "page"
-DRAWING = Path(str(files("regard.visual"))) / "static"  # what draws; notebooks use it as well
-THEME = {"theme.js": (theme_js, "text/javascript"), "theme.css": (theme_css, "text/css")}
-"""Colours and fonts of every renderer, written when they are asked for."""
-COMPRESSED_BYTES = 1000  # smaller answers are sent as they are
 
 
 def make_app(
@@ -100,7 +91,8 @@ def make_app(
     service = app.state.service = Service(run, worker, limits, keys, other)
     own_page = OwnPage()
     _add_routes(app, service, measuring, metrics)
-    _add_page(app, service, own_page.token)
+    _add_health(app, service)
+    add_page(app, "index.html", own_page.token)
     add_error_handlers(app)
     if service.reads_pictures:
         limits = replace(limits, body_bytes=max(limits.body_bytes, limits.picture_bytes))
@@ -142,6 +134,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
         app.include_router(beam_routes(service), dependencies=keyed)
     app.include_router(verb_routes(service), dependencies=keyed)
     app.include_router(openai_routes(service), dependencies=keyed)
+    if chats(service.run, service.task):
+        app.include_router(chat_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
     if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
         app.include_router(importance_routes(service), dependencies=keyed)
@@ -149,6 +143,9 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     app.include_router(story_routes(service), dependencies=keyed)
     if service.searches:
         app.include_router(search_routes(service), dependencies=keyed)
+    app.include_router(
+        training_routes(service.run.folder, service.run.recipe, is_over=True), dependencies=keyed
+    )
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}
@@ -159,44 +156,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     add_docs(app, service)
 
 
-class _StaticFiles(StaticFiles):
-    """The files of two folders under one path, the page's own first, and those that are made."""
-
-    def __init__(self, made: tuple[Asset, ...]) -> None:
-        super().__init__(directory=PAGE)
-        self.all_directories = [PAGE, DRAWING]
-        self.made = {asset.name: asset for asset in made}
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file. One whose name tells its content is kept; others are asked for each time.
-
-        A new version must not meet an old one.
-        """
-        if path in self.made:
-            asset = self.made[path]
-            kept = {"Cache-Control": FOREVER}
-            return Response(asset.text, media_type=asset.media_type, headers=kept)
-        if path in THEME:
-            text, kind = THEME[path]
-            response = Response(text(), media_type=kind)
-        else:
-            response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "no-cache"
-        return response
-
-
-def _page_file(name: str) -> str:
-    """The text of a file under ``/static``."""
-    if name in THEME:
-        return THEME[name][0]()
-    folder = PAGE if (PAGE / name).exists() else DRAWING
-    return (folder / name).read_text(encoding="utf-8")
-
-
-def _add_page(app: FastAPI, service: Service, token: str) -> None:
-    """``/healthz``, the page at ``/``, and its icon where browsers look for one by themselves."""
-    hidden: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
-
+def _add_health(app: FastAPI, service: Service) -> None:
+    """``/healthz``."""
     down: dict[int | str, dict[str, Any]] = {
         503: {"description": "The model cannot be used at the moment."}
     }
@@ -206,15 +167,3 @@ def _add_page(app: FastAPI, service: Service, token: str) -> None:
     async def health() -> Response:
         why = service.worker.trouble
         return JSONResponse({"status": "ok"}) if why is None else refusal(503, why, "/healthz")
-
-    html, made = bundled_page((PAGE / "index.html").read_text(encoding="utf-8"), _page_file)
-    html = html.replace("REGARD-TOKEN", token)
-    app.mount("/static", _StaticFiles(made), name="static")
-
-    @app.api_route("/", **hidden)
-    async def page() -> Response:
-        return HTMLResponse(html, headers={"Cache-Control": "no-store"})
-
-    @app.api_route("/favicon.ico", **hidden)
-    async def icon() -> Response:
-        return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")

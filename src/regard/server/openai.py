@@ -21,17 +21,19 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import Response
+from typing_extensions import override
 
 from regard.decoding.sampling import seeded
 from regard.server.batcher import pieces
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
+from regard.server.logprobs import chat_logprobs, completion_logprobs, scored_tokens
 from regard.server.schemas import listed, texts_check
 from regard.server.service import Event, Service, stream_response
 from regard.tasks.base import Task
 from regard.tasks.chat import ended_by, has_template, load_prompts
 from regard.tasks.encoding import EncoderRun
-from regard.tasks.generation import GenerationConfig, TextGenerator
+from regard.tasks.generation import GenerationConfig
 from regard.tasks.picture_verbs import ChatReply, PictureVerb
 from regard.tasks.reading_verbs import EMBED
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Image, Name, Numbered, Stop, Text
@@ -44,6 +46,8 @@ from regard.tasks.writing_verbs import GENERATE
 DEFAULT_ANSWER = 500  # tokens of an answer where nothing is said
 MAX_TURNS = 256
 MAX_CHOICES = 16
+MAX_LOGPROBS = {"completions": 5, "chat": 20}
+"""Tokens told of beside each that was written, as OpenAI bounds them."""
 
 
 def _stops(value: Any) -> Any:
@@ -80,8 +84,6 @@ UNSUPPORTED: Mapping[str, Any] = {
     "suffix": "",
     "best_of": 1,
     "echo": False,
-    "logprobs": False,
-    "top_logprobs": 0,
     "presence_penalty": 0,
     "frequency_penalty": 0,
     "response_format": {"type": "text"},
@@ -100,6 +102,11 @@ class _OpenAIRequest(Numbered):
 def _same(value: Any, other: Any) -> bool:
     """Equal, and a flag only to a flag: Python takes false for 0."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _unsupported(name: str, where: str) -> RefusedError:
+    why = f"{name} is not supported {where}"
+    return RefusedError(400, why, param=name, code="unsupported_parameter")
 
 
 class SamplingRequest(_OpenAIRequest):
@@ -123,9 +130,13 @@ class SamplingRequest(_OpenAIRequest):
         for name, nothing in UNSUPPORTED.items() if isinstance(fields, Mapping) else ():
             allowed = [None, nothing, *([fields.get("n")] if name == "best_of" else ())]
             if not any(_same(fields.get(name), one) for one in allowed):
-                why = f"{name} is not supported here; leave it out"
-                raise RefusedError(400, why, param=name, code="unsupported_parameter")
+                raise _unsupported(name, "here; leave it out")
         return fields
+
+    @property
+    def n_told(self) -> int | None:
+        """Tokens to tell of beside each that is written; None: nothing is told of any."""
+        return None
 
     def sampling(self) -> dict[str, Any]:
         """How to write, as runs take it; what is null is as where nothing is said."""
@@ -141,6 +152,25 @@ class CompletionRequest(SamplingRequest):
 
     prompt: Texts = Field("", description="A text, or a list of texts.")
     max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
+    logprobs: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_LOGPROBS["completions"],
+        description="Tell how probable each token is, and so many others in its place.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_asked(cls, fields: Any) -> Any:
+        """Clients of conversations say false where they want none."""
+        if isinstance(fields, Mapping) and fields.get("logprobs") is False:
+            return {**fields, "logprobs": None}
+        return fields
+
+    @property
+    @override
+    def n_told(self) -> int | None:
+        return self.logprobs
 
 
 class TextPart(BaseModel):
@@ -178,6 +208,20 @@ class ChatRequest(SamplingRequest):
     max_completion_tokens: int | None = Field(
         None, ge=1, le=MAX_NEW, description="The same by its newer name, which counts."
     )
+    logprobs: bool | None = Field(False, description="Tell how probable each token is.")
+    top_logprobs: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_LOGPROBS["chat"],
+        description="So many others in the place of each, where logprobs is true.",
+    )
+
+    @property
+    @override
+    def n_told(self) -> int | None:
+        if self.top_logprobs and not self.logprobs:
+            raise RefusedError(400, "top_logprobs needs logprobs true", param="top_logprobs")
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class ImageUrl(BaseModel):
@@ -330,7 +374,7 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
             raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
         ids = [run.prompt_ids(prompt, max_new) for prompt in prompts]
         config = run.generation(max_new=max_new, **asked.sampling())
-        return await _generated(service, asked, run.generator, ids, config)
+        return await _generated(service, asked, run, ids, config)
 
 
 def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
@@ -354,7 +398,7 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
             found = f"{len(ids)} tokens, but the model's context holds {run.context}"
             raise RefusedError(422, f"the conversation has {found}; shorten it")
         config = ended_by(run.generation(max_new=max_new, **asked.sampling()), end)
-        return await _generated(service, asked, run.generator, [ids], config)
+        return await _generated(service, asked, run, [ids], config)
 
 
 def _add_picture_chat(router: APIRouter, service: Service, verb: PictureVerb) -> None:
@@ -365,6 +409,8 @@ def _add_picture_chat(router: APIRouter, service: Service, verb: PictureVerb) ->
         _check_name(service, asked.model)
         image, text = asked.asked()
         n = asked.n or 1
+        if asked.n_told is not None:
+            raise _unsupported("logprobs", "of what is said to a picture; leave it out")
         if asked.stream and n > 1:
             raise RefusedError(422, "a stream holds one text: send n 1")
         how = asked.search()
@@ -404,7 +450,7 @@ def _head(service: Service, *, chat: bool) -> dict[str, Any]:
 async def _generated(
     service: Service,
     asked: SamplingRequest,
-    generator: TextGenerator,
+    run: Writer,
     ids: list[list[int]],
     config: GenerationConfig,
 ) -> Response:
@@ -414,16 +460,31 @@ async def _generated(
     head = _head(service, chat=chat)
     rng, stop = seeded(asked.seed), listed(asked.stop)
     how: dict[str, Any] = {"rng": rng, "stop": stop, "dropped": dropped.is_set}
+    n_told, generator = asked.n_told, run.generator
     if asked.stream:
         if n > 1:
             raise RefusedError(422, "a stream holds one text: send n 1")
+        if n_told is not None:
+            raise _unsupported("logprobs", "of a stream; leave out logprobs or stream")
         events = _events(generator.pieces(ids[0], config, **how), head, chat)
         where = f"POST /v1/{'chat/' if chat else ''}completions"
         return await stream_response(service.worker, events, where, dropped, error_name=None)
     found = await service.worker.call(partial(generator.texts, ids, config, n=n, **how), dropped)
     texts = [one for several in found for one in several]
+    told: list[Any] = [None] * len(texts)
+    if n_told is not None:
+        tell = chat_logprobs if chat else completion_logprobs
+        prompts = [prompt for prompt in ids for _ in range(n)]
+        pairs = zip(prompts, texts, strict=True)
+        scored = [partial(scored_tokens, run, prompt, one, n_told) for prompt, one in pairs]
+        told = [tell(tokens) for tokens in await service.worker.each(scored)]
     choices = [
-        _choice(i, {"message": _message(one.text)} if chat else {"text": one.text}, one.finished)
+        _choice(
+            i,
+            {"message": _message(one.text)} if chat else {"text": one.text},
+            one.finished,
+            told[i],
+        )
         for i, one in enumerate(texts)
     ]
     n_read, n_written = sum(map(len, ids)), sum(len(one.tokens) for one in texts)
@@ -456,10 +517,12 @@ def _message(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
-def _choice(index: int, told: dict[str, Any], finished: bool | None) -> dict[str, Any]:
+def _choice(
+    index: int, told: dict[str, Any], finished: bool | None, logprobs: Any = None
+) -> dict[str, Any]:
     """A text, or a piece of one, and why it ended; None where it goes on."""
     reason = None if finished is None else "stop" if finished else "length"
-    return {"index": index, **told, "logprobs": None, "finish_reason": reason}
+    return {"index": index, **told, "logprobs": logprobs, "finish_reason": reason}
 
 
 def _check_written(service: Service, n_texts: int, max_new: int) -> None:

@@ -381,6 +381,15 @@ class Task(ABC):
         """
         return saved_examples(run.folder.path) or []
 
+    def scenes(self, run: Any, records: Sequence[Any]) -> Iterable[Mapping[str, Any]]:
+        """What of some held-out records can be looked at again and again while a run is trained:
+        arguments of ``explain``, a ``source`` among them. Those with a ``target`` are better: the
+        picture has the same rows each time.
+        """
+        for one in self.examples_of(run, records):
+            other = {"other": one["other"]} if "other" in one and "other" in self.looks else {}
+            yield {"source": one["text"], **other}
+
     def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
         """What reads and what writes; None where that is not text."""
         return None, None

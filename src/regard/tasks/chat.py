@@ -13,7 +13,13 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import read_text
 from regard.core.registry import did_you_mean
 from regard.decoding.protocol import ControlIds
-from regard.tasks.generation import GenerationConfig, StopWords, TextGenerator
+from regard.tasks.generation import (
+    GenerationConfig,
+    StopWords,
+    TextGenerator,
+    certain,
+    text_pieces,
+)
 from regard.text.chat import MOST_TEMPLATE, TEMPLATE, ChatReader, ChatTemplate, Message
 from regard.text.tokenizer import Tokenizer
 
@@ -145,6 +151,43 @@ def _later(messages: Sequence[Message]) -> list[Message]:
         if messages[number]["role"] == "user":
             return [*messages[:begin], *messages[number:]]
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """A turn of the model's, as it was written."""
+
+    text: str
+    finished: bool
+    """Whether it came to its end, rather than to a limit."""
+    ids: tuple[int, ...]
+    """Its tokens, an end token left out."""
+    pieces: tuple[str, ...]
+    """The part of the text that each token adds; of a torn character, nothing."""
+
+
+def answered(
+    prompt: Sequence[int], generator: TextGenerator, config: GenerationConfig, **how: Any
+) -> Generator[str, None, ChatAnswer]:
+    """A turn in pieces as they come, and then whole; ``how`` as ``TextGenerator.coming``."""
+    ids: list[int] = []
+
+    def noted() -> Iterator[int]:
+        for number in generator.coming(prompt, config, **how):
+            if number not in config.control.ends:
+                ids.append(number)
+            yield number
+
+    def say(some: Sequence[int]) -> str:
+        return generator.framing.said_after(prompt, some)
+
+    finished = yield from text_pieces(noted(), say, config.control.ends)
+    told, pieces = "", []
+    for n in range(1, len(ids) + 1):
+        sure = certain(say(ids[:n]), ()) if n < len(ids) else say(ids)
+        pieces.append(sure[len(told) :])
+        told = sure if len(sure) > len(told) else told
+    return ChatAnswer(told, finished, tuple(ids), tuple(pieces))
 
 
 @dataclass(slots=True)

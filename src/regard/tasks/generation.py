@@ -276,6 +276,8 @@ class GeneratedText(NamedTuple):
     log_prob: float
     score: float
     """``log_prob`` over the length penalty: what a beam search ranks by."""
+    ids: tuple[int, ...] = ()
+    """Those of the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +331,19 @@ class TextGenerator:
             one.finished,
             one.log_prob,
             one.score,
+            tuple(one.ids),
         )
+
+    def coming(
+        self,
+        prompt: Sequence[int],
+        config: GenerationConfig,
+        *,
+        rng: torch.Generator,
+        dropped: Dropped | None = None,
+    ) -> Iterator[int]:
+        """The ids of one text as they come; an end token is the last."""
+        return stream(self.quick, prompt, config, rng=rng, device=self.device, dropped=dropped)
 
     def pieces(
         self,
@@ -341,7 +355,7 @@ class TextGenerator:
         dropped: Dropped | None = None,
     ) -> Generator[str, None, bool]:
         """One text as it comes; what may still change is held back. -> whether it ended itself."""
-        coming = stream(self.quick, prompt, config, rng=rng, device=self.device, dropped=dropped)
+        coming = self.coming(prompt, config, rng=rng, dropped=dropped)
         say = lambda ids: self.framing.said_after(prompt, ids)  # noqa: E731
         return (yield from text_pieces(coming, say, config.control.ends, stop_words(stop)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,6 +77,35 @@ def log_probs_after(
         scores = _judged(model, ids.to(device), n).log_probs.unflatten(0, (len(places), n))
         for place, score in zip(places, scores.double().sum(dim=1).tolist(), strict=True):
             found[place] = score
+    return found
+
+
+class RankedTokens(NamedTuple):
+    """Tokens that were written, each beside those that were most probable in its place."""
+
+    log_probs: list[float]
+    """Of each token that was written."""
+    best: list[list[tuple[int, float]]]
+    """In the place of each: ids with their log-probabilities, the most probable first."""
+
+
+@torch.inference_mode()
+def ranked_after(
+    model: LanguageModel, before: Sequence[int], after: Sequence[int], n: int, device: torch.device
+) -> RankedTokens:
+    """How probable each id is of what was written after a prompt, and the ``n`` best beside it."""
+    found = RankedTokens([], [])
+    if not after:
+        return found
+    ids = torch.tensor([[*before, *after]], device=device)
+    states = model.states(ids[:, :-1])[0, -len(after) :]
+    at_once = max(1, LOGITS // model.config.n_vocab)
+    for x, y in zip(states.split(at_once), ids[0, -len(after) :].split(at_once), strict=True):
+        scores = model.logits(x).float().log_softmax(dim=-1)
+        found.log_probs.extend(scores.gather(1, y.unsqueeze(1)).squeeze(1).tolist())
+        top = scores.topk(min(n, scores.shape[-1]), dim=-1)
+        rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        found.best.extend([*zip(*row, strict=True)] for row in rows)
     return found
 
 

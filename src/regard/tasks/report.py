@@ -14,6 +14,7 @@ from regard.evaluation.saliency import looking_rows
 from regard.models.presets import n_parameters
 from regard.tasks.drawing import drawing_of_run
 from regard.tasks.examples import PageExample
+from regard.tasks.film import film_strip
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
 from regard.visual.drawing_svg import drawing_svg
@@ -44,12 +45,6 @@ def write_report(
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
     seen_at = [attention_table(scores), looking_table(scores)]
     tables = [score_table(scores), parts_table(scores), *seen_at, signatures(scores)]
-    smoothed = " (smoothed)" if run.recipe.train.label_smoothing > 0 else ""
-    losses = {
-        f"training{smoothed}": _series(lines, "train", "loss"),
-        "validation": _series(lines, "valid", "loss"),
-    }
-    measure = task.loss_unit.format(task.unit.one)
     rates, speeds = _series(lines, "train", "lr"), _series(lines, "train", "tokens_per_second")
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
@@ -62,15 +57,17 @@ def write_report(
             (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
         ],
         curves=[
-            _curve(losses, "Loss", measure),
-            *validation_curves(lines),
+            *learning_curves(lines, run.recipe, task),
             _curve({"learning rate": rates}, "Schedule", "lr"),
             _curve({"speed": speeds}, "Speed", f"{seen} a second"),
             *judged.figures,
         ],
         tables=[*(table for table in tables if table.rows), cost_table(facts)],
         samples=[Sample(*one) for one in judged.samples],
-        looks=[] if judged.figures else looked(run, task, examples),
+        looks=[
+            *([] if judged.figures else looked(run, task, examples)),
+            *film_strip(run.folder.film),
+        ],
         drawing=drawing_svg(drawing_of_run(run)),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
@@ -117,6 +114,17 @@ def run_html(run: Any) -> str:
     if run.folder.scores.exists() and (scores := load_scores(run.folder).get("scores")):
         tables.append(score_table(scores))
     return "".join(map(table_html, tables))
+
+
+def learning_curves(lines: Lines, recipe: Any, task: Any) -> list[str]:
+    """How the training of a ``Recipe`` went: its loss, and the scores of its validations."""
+    smoothed = " (smoothed)" if recipe.train.label_smoothing > 0 else ""
+    losses = {
+        f"training{smoothed}": _series(lines, "train", "loss"),
+        "validation": _series(lines, "valid", "loss"),
+    }
+    measure = task.loss_unit.format(task.unit.one)
+    return [_curve(losses, "Loss", measure), *validation_curves(lines)]
 
 
 def validation_curves(lines: Lines) -> list[str]:

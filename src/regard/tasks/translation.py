@@ -119,6 +119,8 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     return scores
 
 
+SCENE = 70
+"""Letters of a source whose attention can be read at a glance."""
 PAGE_VIEWS = ("lines", "matrix", "grid", "rollout", "beam", "heads")
 PAGE_EDITS = ("ablate", "force", "temperature", "no_positions", "swap", "force_token")
 PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
@@ -283,6 +285,13 @@ class TranslationTask(TextTask):
     def asked_of(self, run: Run, records: Sequence[Pair]) -> Iterator[PageExample]:
         sources = (pair.source for pair in records)
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
+
+    @override
+    def scenes(self, run: Run, records: Sequence[Pair]) -> Iterator[dict[str, str]]:
+        """Pairs that can be read at a glance."""
+        for pair in records:
+            if 0 < len(pair.source) <= SCENE and run.fits(pair.source, pair.target):
+                yield {"source": pair.source, "target": pair.target}
 
     @override
     def form(self, run: Run) -> Form:

@@ -343,6 +343,17 @@ class Writer(TrainedRun):
         """
         changes = edits.edits_from(edit)
         prompt, read, written = self._written(prompt, target, max_tokens, changes)
+        return self.look_at_ids(read, written, prompt=prompt, changes=changes)
+
+    def look_at_ids(
+        self,
+        read: Sequence[int],
+        written: Sequence[int],
+        *,
+        prompt: str = "",
+        changes: Sequence[edits.AnyEdit] = (),
+    ) -> Look:
+        """The look of ``explain`` at what was read and written, such as a conversation."""
         seen = [*read, *self._seen(read, written)]
         self._check(len(seen))
         with edited(self.model, edits.of_model(changes)):

@@ -49,6 +49,8 @@ Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is called with every line of metrics."""
+Watcher = Callable[[int, nn.Module], None]
+"""Is shown a step and the model as it is validated then, which it must leave as it is."""
 
 
 @dataclass(slots=True)
@@ -98,6 +100,9 @@ class Setup:
     shards: Shards | None = None
     """Where each process holds a part of the model."""
     ranks: Ranks = field(default_factory=Ranks)
+    watcher: Watcher | None = None
+    """Sees the model before the first step and after each validation; of several processes, the
+    writer has one."""
 
 
 def limit_reached(settings: TrainSettings, progress: Progress) -> str | None:
@@ -143,6 +148,9 @@ class Trainer:
         reason: str | None = None
         with stop_on_signals() as request:
             with suppress(Stopped):
+                if self.settings.film and self.progress.step == 0:
+                    with self._as_validated() as model:
+                        self._show(model)
                 if self._validation_is_due:
                     self._evaluate()  # was cut short by a signal
                 while (reason := self._agreed_reason(request)) is None:
@@ -263,6 +271,7 @@ class Trainer:
         self._meter.read()
         with self._as_validated() as model:
             scores = self._scores(model)
+            self._show(model)
         progress.last_eval = progress.step
         criterion = self.settings.criterion
         if criterion not in scores:
@@ -311,6 +320,10 @@ class Trainer:
                 return self.setup.evaluate(model)
         finally:
             model.train()
+
+    def _show(self, model: nn.Module) -> None:
+        if self.setup.watcher is not None:
+            self.setup.watcher(self.progress.step, model)
 
     def _learned(self) -> dict[str, Tensor]:
         averaged = self.average.weights if self.average is not None else {}

@@ -114,6 +114,11 @@ class TrainSettings(BaseModel):
         "are installed; their own variables say where), or none.",
         json_schema_extra=_lists(TRACKERS),
     )
+    film: bool = Field(
+        False,
+        description="Whether one held-out example is looked at again at every validation and kept "
+        "in film.jsonl, for the page. It takes the memory of one more model.",
+    )
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )

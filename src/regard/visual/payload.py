@@ -277,6 +277,16 @@ def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
     return {"shape": list(numbers.shape), "bits": bits, "data": text}
 
 
+def unpacked(one: Mapping[str, Any]) -> npt.NDArray[np.float32]:
+    """The array that ``packed`` was given; with 8 bits, in steps of 1/255."""
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(one["data"])), np.uint8)
+    if one["bits"] == 8:
+        numbers = raw.astype(np.float32) / 255
+    else:
+        numbers = raw.reshape(4, -1).T.copy().view("<f4").astype(np.float32)
+    return numbers.reshape(one["shape"])
+
+
 def packed_payload(payload: Payload, selected: Selected) -> dict[str, Any]:
     """The payload with each layer packed (H, T, S); what is ``selected`` is exact in any case."""
     attentions = {

@@ -40,11 +40,14 @@ OVERVIEW_POWER = 0.5  # small pictures of heads show this power of a weight, so 
 
 UNLIT = 0.22  # how bright a picture is where nobody looks
 
-# The fonts are those of the reader's system: nothing is loaded, and nothing flashes.
+# The fonts are those of the reader's system, a book face for words and the interface's own for the
+# rest: nothing is loaded, and nothing flashes. docs/ARCHITECTURE.md says why none are bundled.
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"  # of pictures
 _FONTS = {
-    "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif',
-    "sans": 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif',
+    "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Source Serif 4", Charter, '
+    '"Bitstream Charter", "Book Antiqua", Georgia, "Noto Serif", serif',
+    "sans": 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", '
+    "sans-serif",
     "mono": 'ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace',
 }
 _COLOURS = {

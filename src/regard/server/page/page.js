@@ -4,6 +4,7 @@ import { ask, hasKey, useKey } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { showBeam } from "./beam.js";
 import { copy, showCalls } from "./calls.js";
+import { ChatView } from "./chat.js";
 import { showCompare } from "./compare.js";
 import { showControls, showTabs } from "./controls.js";
 import { offerDrawing } from "./drawing.js";
@@ -25,6 +26,7 @@ import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showStory } from "./story.js";
 import { showSwitches } from "./switches.js";
+import { offerTraining } from "./training.js";
 import { whileTyping } from "./typing.js";
 import { markUnknown } from "./unknown.js";
 import { showLook } from "./views.js";
@@ -298,6 +300,9 @@ function showInfo() {
       : el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
   byId("examples").replaceChildren(...examples);
+  byId("training").hidden = !info.has_training;
+  byId("chat").hidden = !info.chats;
+  if (info.chats && !byId("chat").hasChildNodes()) new ChatView(byId("chat"));
   info.attentions = info.attentions.map((one) => ({ ...one, title: called(one.name, info.languages) }));
   offerLessons(byId("lessons"), info, form, (id) => playLesson(byId("lesson"), id, 0, facts, jump));
   byId("words").replaceChildren(...explained(WORDS_SHOWN));
@@ -397,4 +402,5 @@ async function begin() {
 const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
 offerDrawing(byId("drawing"));
+offerTraining(byId("training"));
 begin();
