@@ -8,7 +8,7 @@ RUN = "runs/mine"
 """The run that examples speak of; those of pictures have another."""
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "demo": ("regard demo", "regard demo --no-serve --seed 2"),
+    "demo": ("regard demo", "regard demo --no-serve --set max_steps=50"),
     "prepare": ("regard prepare mine.yaml --out shards --workers 8",),
     "train": (
         "regard train transformer --set max_steps=500",

@@ -27,20 +27,18 @@ if TYPE_CHECKING:
 
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a setting.", autocompletion=setting_names
+    ),
+]
 
 
 def train(
     recipe: Annotated[str | None, RecipeName] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; by default runs/RECIPE.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Override a setting.",
-            autocompletion=setting_names,
-        ),
-    ] = None,
+    settings: Settings = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will cost.")] = False,
@@ -214,6 +212,7 @@ EXAMPLES = (
 def demo(
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
+    settings: Settings = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     no_serve: Annotated[
@@ -230,7 +229,7 @@ def demo(
     from regard.server.limits import listen
     from regard.tasks.translator import load_translator
 
-    recipe = load_recipe("transformer", [f"train.seed={seed}"])
+    recipe = load_recipe("transformer", [f"train.seed={seed}", *(settings or [])])
     # A port that is taken shows before the training, not two minutes later.
     with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
         run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
