@@ -1,9 +1,9 @@
 """Run the notebooks and write each as a page with its outputs; see ``make notebooks``.
 
-``docs/notebooks/*.py`` are notebooks as plain Python, in the percent format of jupytext. Each is run
-from its beginning in a folder that is thrown away, and becomes two files beside it: NAME.ipynb, to be
-opened and changed, and NAME.md, a page of the site. Where attention is shown, the page holds a frame,
-whose file lies there too. A notebook that fails ends all.
+``docs/notebooks/*.py`` are notebooks as plain Python, in the percent format of jupytext. Each is
+run from its beginning in a folder that is thrown away, and becomes two files beside it: NAME.ipynb,
+to be opened and changed, and NAME.md, a page of the site. Where attention is shown, the page holds
+a frame, whose file lies there too. A notebook that fails ends all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,11 @@ def page(notebook: Any, name: str, beside: Beside) -> str:
 
 def _code(cell: Any, beside: Beside) -> Iterator[str]:
     yield _fenced(cell.source, "python")
-    for output in cell.outputs:
-        if output.output_type == "stream":
-            yield _fenced(output.text)
+    for kind, outputs in groupby(cell.outputs, key=lambda one: one.output_type):
+        if kind == "stream":  # a kernel cuts what is printed as it likes
+            yield _fenced("".join(one.text for one in outputs))
         else:
-            yield _shown(output.data, beside)
+            yield from (_shown(one.data, beside) for one in outputs)
 
 
 def _shown(data: Any, beside: Beside) -> str:

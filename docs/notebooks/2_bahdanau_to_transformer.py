@@ -1,7 +1,7 @@
 # %% [markdown]
 # # From Bahdanau to the Transformer
 #
-# **What to expect.** Three systems learn to write letters backwards: a GRU without attention,
+# **What to expect.** Three systems learn to write letters backwards: an LSTM without attention,
 # Bahdanau's (2015), a Transformer (2017). You see their scores and where they look. Half a minute.
 
 # %%
@@ -88,6 +88,6 @@ transformer.explain("a b c d").steps("d", layer=1, head=0)
 # %% [markdown]
 # ## Change something
 #
-# 1. Give Bahdanau another score: `regard.train(recipe, "runs/dot", preset="luong2015", score="dot")`.
+# 1. Take Luong's system and another score: `preset="luong2015", score="dot"`.
 # 2. Train the Transformer with `positions="none"`. Which letters does it still get right?
 # 3. How many steps does the system without attention need? Try `max_steps=1500`.

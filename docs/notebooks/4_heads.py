@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Heads
 #
-# **What to expect.** A small translator learns English to French, then every head is measured: where
-# it looks, and what the translation loses without it. About half a minute.
+# **What to expect.** A small translator learns English to French, then every head is measured:
+# where it looks, and what the translation loses without it. About half a minute.
 
 # %%
 import regard
@@ -58,7 +58,7 @@ run.importance("john loves mary", step=1)
 # **What if?** We take a head away, and the model writes again.
 
 # %%
-costly = max(heads.as_json()["heads"], key=lambda one: one["delta_loss"])
+costly = max(heads.rows, key=lambda row: row["loss_change"])
 edit = {"kind": "ablate", **{key: costly[key] for key in ("name", "layer", "head")}}
 print("with it:   ", run.translate(sentence))
 print("without it:", run.explain(sentence, edit=edit).translation)

@@ -48,16 +48,16 @@ look = run.explain("the animal did not cross the street because it")
 look
 
 # %% [markdown]
-# What it thought might come next, in order:
+# What it thought might come after *it*, the most probable first:
 
 # %%
-for place in look.outcome.places[-1:]:
-    for choice in place.choices:
-        print(f"{choice.probability:6.1%}  {choice.text}")
+after_it = look.source_tokens.index("it")
+for choice in look.outcome.places[after_it].choices:
+    print(f"{choice.probability:6.1%}  {choice.text}")
 
 # %% [markdown]
-# **One head, one word, six steps**: query, keys, scores, scaled, softmax, weighted values. These are
-# the numbers of that very pass.
+# **One head, one word, six steps**: query, keys, scores, scaled, softmax, weighted values. These
+# are the numbers of that very pass.
 
 # %%
 look.steps("it", layer=1, head=0)

@@ -96,7 +96,7 @@ runs["distance"].explain("d a c b").steps("a", layer=0, head=0)
 runs["distance"].explain("d a c b e")
 
 # %% [markdown]
-# In a shell the same is `regard train mine.yaml --set score=distance --plugin my_score.py`, and a run
+# In a shell the same is `regard train mine.yaml --set score=distance --plugin my_score.py`. A run
 # folder remembers which plug-in it needs.
 #
 # ## Change something
