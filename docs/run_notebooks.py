@@ -28,6 +28,11 @@ HOME = Path(__file__).parent / "notebooks"
 CELL_SECONDS = 600
 EXPECT = "**What to expect.**"
 """How the paragraph begins that the list of notebooks shows."""
+STYLE = (
+    "<style>.output { overflow-x: auto } .output figure { width: 100%; margin-inline: 0 } "
+    ".output figure, .output > svg { max-width: 34rem }</style>"
+)
+"""Pictures have no width of their own, and the site would give them none."""
 _FRAME = re.compile(r'srcdoc="([^"]*)"')
 
 Beside = Callable[[bytes, str], str]
@@ -53,7 +58,7 @@ def page(notebook: Any, name: str, beside: Beside) -> str:
     """A notebook as Markdown."""
     title, *rest = notebook.cells
     get = f"[Get this notebook]({name}.ipynb), change it and run it again."
-    parts = [title.source, get]
+    parts = [title.source, get, STYLE]
     for cell in rest:
         parts += [cell.source] if cell.cell_type == "markdown" else _code(cell, beside)
     return "\n\n".join(parts) + "\n"

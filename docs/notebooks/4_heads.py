@@ -2,7 +2,7 @@
 # # Heads
 #
 # **What to expect.** A small translator learns English to French, then every head is measured:
-# where it looks, and what the translation loses without it. About half a minute.
+# where it looks, and what the translation loses without it. About a minute.
 
 # %%
 import regard
