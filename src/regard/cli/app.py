@@ -72,6 +72,8 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("recipes")(catalogue.recipes)
     for one in app.registered_commands:
         one.epilog = epilog(one.name or "")
+    for one in bench.app.registered_commands:
+        one.epilog = epilog(f"bench {one.name}")
     return app
 
 

@@ -8,7 +8,7 @@ RUN = "runs/mine"
 """The run that examples speak of; those of pictures have another."""
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "demo": ("regard demo", "regard demo --no-serve --seed 2"),
+    "demo": ("regard demo", "regard demo --no-serve --set max_steps=50"),
     "prepare": ("regard prepare mine.yaml --out shards --workers 8",),
     "train": (
         "regard train transformer --set max_steps=500",
@@ -50,6 +50,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "regard sweep mine.yaml --set lr=1e-4..1e-2 --trials 8 --search halving --jobs 2",
     ),
     "table": ("regard table translation --jobs 2",),
+    "bench train": (
+        "regard bench train --size tiny --rounds 3",
+        "regard bench train --shape vit-s16 --device cuda",
+    ),
+    "bench decode": ("regard bench decode --batch 1 --batch 32 --json",),
+    "bench generate": ("regard bench generate runs/mine --new 64",),
+    "bench scale": ("regard bench scale --workers 2",),
+    "bench attention": (
+        "regard bench attention --why",
+        "regard bench attention --long --out attention.svg",
+    ),
     "lab": ("regard lab", "regard lab rows --out lab", "regard lab rows --set axis=-2"),
     "practice": (
         "regard practice",
@@ -66,8 +77,28 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "recipes": ("regard recipes",),
 }
 
+_SPEED = "what is measured takes a minute or more, and tests assert no speed"
+UNTRIED: Mapping[str, str] = {
+    "regard demo": "it trains for two minutes and serves until Ctrl-C",
+    "regard demo --no-serve --set max_steps=50": "`make wheel` does it, with the wheel",
+    "regard train transformer --set max_steps=500": "it trains for half a minute on quiet cores",
+    "regard serve runs/mine": "it serves until Ctrl-C",
+    "regard serve runs/mine --port 9000": "it serves until Ctrl-C",
+    "regard compare bahdanau2015 transformer --budget 1e12flops --seeds 3": "it trains for minutes",
+    "regard sweep mine.yaml --set lr=1e-4..1e-2 --trials 8 --search halving --jobs 2": "it starts "
+    "a process for each of twelve trainings",
+    "regard table translation --jobs 2": "it trains for hours",
+    "regard bench train --size tiny --rounds 3": _SPEED,
+    "regard bench train --shape vit-s16 --device cuda": "it needs a GPU",
+    "regard bench decode --batch 1 --batch 32 --json": _SPEED,
+    "regard bench generate runs/mine --new 64": _SPEED,
+    "regard bench scale --workers 2": _SPEED,
+    "regard bench attention --long --out attention.svg": _SPEED,
+}
+"""Examples that tests read and do not run, and why; all others are run by them."""
+
 
 def epilog(verb: str) -> str | None:
-    """The end of a command's help; plug-ins' commands have none."""
+    """The end of a command's help; plug-ins' commands have none. ``bench`` has verbs of its own."""
     some = EXAMPLES.get(verb)
     return None if some is None else "\n\n".join(["Examples:", *some])

@@ -31,20 +31,18 @@ if TYPE_CHECKING:
 
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a setting.", autocompletion=setting_names
+    ),
+]
 
 
 def train(
     recipe: Annotated[str | None, RecipeName] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; by default runs/RECIPE.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Override a setting.",
-            autocompletion=setting_names,
-        ),
-    ] = None,
+    settings: Settings = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will cost.")] = False,
@@ -271,6 +269,7 @@ EXAMPLES = (
 def demo(
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
+    settings: Settings = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     no_serve: Annotated[
@@ -288,7 +287,8 @@ def demo(
     from regard.tasks.translator import load_translator
 
     film = "false" if no_serve else "true"
-    recipe = load_recipe("transformer", [f"train.seed={seed}", f"train.film={film}"])
+    own = [f"train.seed={seed}", f"train.film={film}"]
+    recipe = load_recipe("transformer", [*own, *(settings or [])])
     # A port that is taken shows before the training, not two minutes later.
     with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
         with nullcontext() if listening is None else _watched_demo(recipe, out, listening):
