@@ -1,4 +1,4 @@
-"""Verdicts of the lab on pages: ``<!-- lab: NAME -->`` becomes claim, finding, picture and command.
+"""Verdicts of the lab: a line ``<!-- lab: NAME -->`` becomes finding, picture and command.
 
 What is shown was measured by ``make figures`` and lies in docs/figures/lab; nothing is run here.
 """
@@ -21,7 +21,7 @@ from regard import lab
 
 RESULTS = Path(__file__).parents[1] / "figures" / "lab"
 ALL = "lectures/claims.md"
-_MARK = re.compile(r"<!-- lab: (\w+) -->")
+_MARK = re.compile(r"^<!-- lab: (\w+) -->$", re.MULTILINE)
 _HEAD = """# All claims
 
 What the lectures claim, each put to the test by `regard lab NAME`. A verdict comes from what was
