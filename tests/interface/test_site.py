@@ -1,0 +1,98 @@
+"""What the site is made of: figures of claims as they stand, sections from folders, equations."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from regard import lab
+from regard.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "docs/figures/lab").glob("*.json"))
+
+
+def hook(name):
+    pytest.importorskip(
+        "mkdocs", reason="the site's tools are not installed; `make docs` gets them"
+    )
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/hooks/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_verdict_on_the_site_is_about_the_claim_as_it_stands(path):
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    again = f"`python docs/figures.py {path.stem}` measures it anew"
+    assert facts["claim"] == lab.claim(path.stem), again
+
+
+def test_every_lecture_has_a_page_with_verdicts_samples_and_figures():
+    pages = [one for one in (ROOT / "docs/lectures").glob("*.md") if one.stem != "index"]
+    assert len(pages) == 5
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert len(re.findall(r"<!-- lab: \w+ -->", text)) >= 4
+        assert re.search(r"^```(sh|python)$", text, flags=re.MULTILINE)
+
+
+def test_a_folder_in_the_navigation_stands_for_its_pages(tmp_path):
+    (tmp_path / "how-to").mkdir()
+    for name in ("web.md", "cook.md", "notes.txt"):
+        (tmp_path / "how-to" / name).touch()
+    expanded = hook("pages")._expanded
+    assert expanded({"How-to": "how-to/*"}, tmp_path) == {
+        "How-to": ["how-to/cook.md", "how-to/web.md"]
+    }
+    assert expanded({"Empty": "empty/*"}, tmp_path) is None
+    assert expanded({"Start": "index.md"}, tmp_path) == {"Start": "index.md"}
+
+
+def test_links_of_the_repository_lead_to_pages_of_the_site():
+    pages = hook("pages")
+
+    def relinked(text, home):
+        return pages._LINK.sub(lambda link: pages._relinked(link, home), text)
+
+    assert relinked("[a](docs/NAMING.md#x)", "") == "[a](NAMING.md#x)"
+    assert relinked("[b](../CHANGELOG.md)", "benchmarks") == "[b](changes.md)"
+    assert relinked("[c](examples/plugin)", "") == "c"
+    assert relinked("[d](https://x.org)", "") == "[d](https://x.org)"
+
+
+def test_equations_become_mathml():
+    block = r'<div class="arithmatex">\[\frac{a}{b} &lt; 1\]</div>'
+    made = hook("equations").on_page_content(block + r'<span class="arithmatex">\(x_i\)</span>')
+    assert made.count("<math") == 2
+    assert "<mfrac>" in made
+    assert "arithmatex" not in made
+
+
+def test_the_reference_names_every_command_and_setting(capsys):
+    reference = hook("reference")
+    told = reference.command_line()
+    assert main(["--help"]) == 0
+    for verb in re.findall(r"^│ ([a-z]+) ", capsys.readouterr().out, flags=re.MULTILINE):
+        assert f"## regard {verb}\n" in told
+    assert "`--beam" in told.partition("## regard translate\n")[2].partition("\n## ")[0]
+    settings = reference.settings()
+    assert all(f"| `{name}` |" in settings for name in ("max_steps", "vocab_size", "n_heads"))
+
+
+def test_a_claim_that_was_never_measured_cannot_be_shown(monkeypatch, tmp_path):
+    shown = hook("lab")
+    text = shown._result(re.match(r"<!-- lab: (\w+) -->", "<!-- lab: rows -->"), "lectures/x.md")
+    assert lab.claim("rows") in text
+    assert "../figures/lab/rows.svg" in text
+    monkeypatch.setattr(shown, "RESULTS", tmp_path)
+    with pytest.raises(Exception, match="make figures"):
+        shown._result(re.match(r"<!-- lab: (\w+) -->", "<!-- lab: rows -->"), "lectures/x.md")
+
+
+def test_examples_in_docstrings_stand_in_fences():
+    fenced = hook("doctests").fenced("Words.\n\n>>> 1 + 1\n2\n")
+    assert fenced.rstrip() == "Words.\n\n```pycon\n>>> 1 + 1\n2\n```"
