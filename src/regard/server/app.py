@@ -167,7 +167,7 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _page_file(name: str) -> str:
+def page_file(name: str) -> str:
     """The text of a file under ``/static``."""
     if name in THEME:
         return THEME[name][0]()
@@ -189,7 +189,7 @@ def _add_page(app: FastAPI, service: Service, token: str) -> None:
         why = service.worker.trouble
         return JSONResponse({"status": "ok"}) if why is None else refusal(503, why, "/healthz")
 
-    html, made = bundled_page((PAGE / "index.html").read_text(encoding="utf-8"), _page_file)
+    html, made = bundled_page((PAGE / "index.html").read_text(encoding="utf-8"), page_file)
     html = html.replace("REGARD-TOKEN", token)
     app.mount("/static", _StaticFiles(made), name="static")
 
