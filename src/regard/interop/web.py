@@ -1,4 +1,4 @@
-"""A run as plain data that the page can run by itself, without a server: ``regard export --to web``.
+"""A run as plain data that a page can run by itself: ``regard export RUN DIR --to web``.
 
 The engine in the browser (``server/engine``) is a forward pass and a search of our own in plain
 JavaScript. Weights of small models are few megabytes, every what-if is at hand, and it works from a
@@ -34,8 +34,6 @@ KNOWN = {
 }
 """Settings of a model, and what the engine knows of each."""
 WINDOWS = ("global",)
-KINDS = ("word", "char")
-"""Tokenizers that the engine knows."""
 
 
 def web_run(run: Any) -> dict[str, Any]:
@@ -51,8 +49,8 @@ def web_run(run: Any) -> dict[str, Any]:
         "config": config.model_dump(mode="json"),
         "longest": config.longest,
         "tokenizers": {
-            "source": _vocabulary(tokenizers.source),
-            "target": None if tokenizers.shared else _vocabulary(tokenizers.target),
+            "source": web_tokenizer(tokenizers.source),
+            "target": None if tokenizers.shared else web_tokenizer(tokenizers.target),
         },
         "decode": decode.model_dump(include=names),
     }
@@ -75,9 +73,8 @@ def _problems(run: Any) -> Iterator[str]:
         yield f"runs of the task {TASK} can be, and this is one of the task {run.task}"
         return
     yield from _model_problems(run.model.config, n_parameters(run.model))
-    sides = dict.fromkeys((run.tokenizers.source, run.tokenizers.target))
-    for kind in dict.fromkeys(one.kind for one in sides if one.kind not in KINDS):
-        yield f"a vocabulary of whole words or of letters is needed, and text.kind is {kind!r}"
+    if any(type(one) is not Tokenizer for one in (run.tokenizers.source, run.tokenizers.target)):
+        yield "the tokenizer of an imported model is not known there"
     decode = run.recipe.decode
     if decode.samples:
         yield "it searches for a translation, and this run's settings draw one (decode.temperature)"
@@ -97,11 +94,18 @@ def _model_problems(config: TransformerConfig, n: int) -> Iterator[str]:
             yield f"model.window={window} is not known there"
 
 
-def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
+def web_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     """As ``tokenizer.js`` reads it."""
     return {
         "kind": tokenizer.kind,
         "tokens": tokenizer.spelled(),
+        "merges": _merges(tokenizer) if tokenizer.kind == "bpe" else [],
         "lowercase": tokenizer.lowercase,
         "plain": tokenizer.plain,
     }
+
+
+def _merges(tokenizer: Tokenizer) -> list[tuple[int, int, int]]:
+    """Two neighbours and what they become, by ids, in the order in which they were learned."""
+    learned = sorted(tokenizer.merges().items(), key=lambda one: one[1][0])
+    return [(left, right, both) for (left, right), (_, both) in learned]

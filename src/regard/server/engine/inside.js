@@ -149,15 +149,16 @@ export function rolledOut(look, name) {
  * @returns {Promise<{tokens: string[], whole: number[], heads: {attention: string, layer: number, head: number, without: number[]}[]}>}
  */
 export async function importances(run, look, pause) {
-  const { read, written, changes } = look;
-  const whole = run.model.encode([...read, END_ID], changes);
+  const { written, changes, memory: whole, stacks } = look;
+  const read = [...look.read, END_ID];
   const heads = [];
   for (const { name, layer } of run.model.places) {
     for (let head = 0; head < look.records[name][layer].weights.length; head++) {
       await pause();
       const fewer = changes.without({ name, layer, head });
-      const memory = name.startsWith("encoder") ? run.model.encode([...read, END_ID], fewer) : whole;
-      const { logits } = run.afterReading(memory, written, fewer);
+      const isRead = name.startsWith("encoder");
+      const memory = isRead ? run.model.encode(read, fewer, { told: stacks.encoder, layer }) : whole;
+      const { logits } = run.afterReading(memory, written, fewer, isRead ? undefined : { told: stacks.decoder, layer });
       heads.push({ attention: name, layer, head, without: run.probabilities({ written, logits }) });
     }
   }

@@ -1,8 +1,11 @@
-// Texts and ids, as `text/` has them: words or characters that are looked up in a table.
+// Texts and ids, as `text/` has them: words or characters that are looked up in a table, or pieces.
 //
 // Places in a text count JavaScript's units; whoever asks in characters converts them.
 
+import { Pieces } from "./pieces.js";
+
 /** @typedef {[number, number]} Span */
+/** @typedef {import("./pieces.js").Part} Part */
 
 export const PAD_ID = 0;
 export const BEGIN_ID = 1;
@@ -92,18 +95,48 @@ export function plain(typed) {
 /**
  * A tokenizer as it was exported.
  * @typedef {Object} TokenizerFile
- * @property {"word"|"char"} kind
+ * @property {"word"|"char"|"bpe"} kind
  * @property {string[]} tokens by their ids
+ * @property {number[][]} merges of pieces; none of other kinds
  * @property {boolean} lowercase
  * @property {boolean} plain whether what is typed is read in small letters and without signs
  */
 
+/** Words or characters that are looked up, wherever `spans` finds them. */
+class Lookup {
+  constructor({ tokens, lowercase }, spans, joined, shown) {
+    Object.assign(this, { lowercase, spans, joined, shown });
+    this.ids = new Map(tokens.map((token, id) => [token, id]));
+  }
+
+  /** @param {string} text @returns {Part[]} */
+  parts(text) {
+    return this.spans(text).map(([begin, end]) => {
+      const part = text.slice(begin, end);
+      return { id: this.ids.get(this.lowercase ? part.toLowerCase() : part) ?? UNKNOWN_ID, begin, end };
+    });
+  }
+}
+
+function characterSpans(text) {
+  let at = 0;
+  return Array.from(text, (sign) => [at, (at += sign.length)]);
+}
+
+/** By kind: what finds the parts of a text, joins them, and shows one. */
+const KINDS = {
+  word: (file) => new Lookup(file, wordSpans, joinWords, (token) => token),
+  char: (file) => new Lookup(file, characterSpans, (parts) => parts.join(""), (token) => token.replaceAll(" ", SPACE)),
+  bpe: (file) => new Pieces(file),
+};
+
 /** Texts to ids and back. */
 export class Tokenizer {
   /** @param {TokenizerFile} file */
-  constructor({ kind, tokens, lowercase, plain: isPlain }) {
-    Object.assign(this, { kind, vocabulary: tokens, lowercase, isPlain });
-    this.ids = new Map(tokens.map((token, id) => [token, id]));
+  constructor(file) {
+    this.vocabulary = file.tokens;
+    this.isPlain = file.plain;
+    this.kind = KINDS[file.kind](file);
   }
 
   /** What is read of a text that was typed: mostly itself. */
@@ -113,19 +146,7 @@ export class Tokenizer {
 
   /** @param {string} text @returns {number[]} */
   encode(text) {
-    const read = this.readAs(text);
-    return this.spansIn(read).map(([begin, end]) => this.idOf(read.slice(begin, end)));
-  }
-
-  /** Where each token of a text that is read as it is begins and ends. */
-  spansIn(read) {
-    if (this.kind === "word") return wordSpans(read);
-    let at = 0;
-    return Array.from(read, (sign) => [at, (at += sign.length)]);
-  }
-
-  idOf(part) {
-    return this.ids.get(this.lowercase ? part.toLowerCase() : part) ?? UNKNOWN_ID;
+    return this.kind.parts(this.readAs(text)).map(({ id }) => id);
   }
 
   /**
@@ -134,10 +155,10 @@ export class Tokenizer {
    * @returns {Span[]}
    */
   offsets(text) {
-    if (!this.isPlain) return this.spansIn(text);
+    if (!this.isPlain) return this.kind.parts(text).map(({ begin, end }) => [begin, end]);
     const { text: read, places } = plain(text);
     const behind = (at) => at + String.fromCodePoint(text.codePointAt(at)).length;
-    return this.spansIn(read).map(([begin, end]) => [places[begin], behind(places[end - 1])]);
+    return this.kind.parts(read).map(({ begin, end }) => [places[begin], behind(places[end - 1])]);
   }
 
   /**
@@ -146,11 +167,9 @@ export class Tokenizer {
    * @returns {Span[]}
    */
   unknownSpans(text) {
-    const words = wordSpans(text);
     const ids = this.encode(text);
     const strange = this.offsets(text).filter((_, i) => ids[i] === UNKNOWN_ID);
-    const holds = ([begin, end]) => strange.some(([from]) => from >= begin && from < end);
-    return words.filter(holds);
+    return wordSpans(text).filter(([begin, end]) => strange.some(([from]) => from >= begin && from < end));
   }
 
   /**
@@ -162,13 +181,12 @@ export class Tokenizer {
   decode(ids, said = []) {
     const left = [...said];
     const spoken = ids.filter((id) => id !== PAD_ID && id !== BEGIN_ID && id !== END_ID);
-    const parts = spoken.map((id) => (id === UNKNOWN_ID ? (left.shift() ?? UNKNOWN) : this.vocabulary[id]));
-    return this.kind === "word" ? joinWords(parts) : parts.join("");
+    return this.kind.joined(spoken.map((id) => (id === UNKNOWN_ID ? (left.shift() ?? UNKNOWN) : this.vocabulary[id])));
   }
 
   /** What to show for each id. */
   tokens(ids) {
-    return ids.map((id) => (this.kind === "word" ? this.vocabulary[id] : this.vocabulary[id].replaceAll(" ", SPACE)));
+    return ids.map((id) => (id <= UNKNOWN_ID ? this.vocabulary[id] : this.kind.shown(this.vocabulary[id])));
   }
 
   /** Tokens that can be written, as they are shown, with their ids. @returns {Map<string, number>} */

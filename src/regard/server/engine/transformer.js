@@ -17,6 +17,11 @@ import { Block, Embedding, layerAt, NOTHING_READ } from "./blocks.js";
  */
 
 /**
+ * What is known already of a text: the layers before one, which the changes leave as they are.
+ * @typedef {{told: StackTold, layer: number}} Known
+ */
+
+/**
  * What the decoder looks at: once a source.
  * @typedef {Object} Memory
  * @property {KeyValues[]} layers
@@ -40,17 +45,17 @@ class Stack {
    * @param {number} first position of the first of them
    * @param {(layer: number) => Object} howOf what each block is told beside the stream
    * @param {Changes} changes
+   * @param {Known} [known]
    * @returns {StackTold}
    */
-  read(ids, first, howOf, changes) {
-    const embedded = this.embedding.read(ids, first, changes);
-    const layers = [];
-    let stream = embedded.map(({ vector }) => vector);
-    this.layers.forEach((block, i) => {
-      layers.push(block.read(stream, { ...howOf(i), changes }));
-      stream = layers[i].leaves;
-    });
-    return { embedded, layers, states: stream.map(this.norm) };
+  read(ids, first, howOf, changes, known) {
+    const embedded = known?.told.embedded ?? this.embedding.read(ids, first, changes);
+    const layers = known?.told.layers.slice(0, known.layer) ?? [];
+    for (let i = layers.length; i < this.layers.length; i++) {
+      const stream = i ? layers[i - 1].leaves : embedded.map(({ vector }) => vector);
+      layers.push(this.layers[i].read(stream, { ...howOf(i), changes }));
+    }
+    return { embedded, layers, states: layers.at(-1).leaves.map(this.norm) };
   }
 }
 
@@ -85,12 +90,13 @@ export class Transformer {
    * Read a source.
    * @param {number[]} ids
    * @param {Changes} changes
+   * @param {Known} [known]
    * @returns {Memory}
    */
-  encode(ids, changes) {
+  encode(ids, changes, known) {
     const { pad_id: pad, hidden_source_id: hidden, memory } = this.config;
     const mask = ids.map((id) => id !== pad && id !== hidden);
-    const told = this.encoder.read(ids, 0, () => ({ mask }), changes);
+    const told = this.encoder.read(ids, 0, () => ({ mask }), changes, known);
     const readBy = (i) => (memory === "each" ? told.layers[i].leaves.map(this.encoder.norm) : told.states);
     return { layers: this.decoder.layers.map(({ cross }, i) => cross.project(readBy(i))), mask, told };
   }
@@ -106,11 +112,12 @@ export class Transformer {
    * @param {Memory} memory
    * @param {KeyValues[]} past
    * @param {Changes} changes
+   * @param {Known} [known]
    * @returns {StackTold}
    */
-  read(ids, memory, past, changes) {
+  read(ids, memory, past, changes, known) {
     const howOf = (i) => ({ past: past[i], source: memory.layers[i], sourceMask: memory.mask });
-    return this.decoder.read(ids, past[0].k.length, howOf, changes);
+    return this.decoder.read(ids, past[0].k.length, howOf, changes, known);
   }
 
   /**

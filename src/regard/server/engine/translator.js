@@ -32,6 +32,7 @@ import { Changes, forcedTokens, Refusal, swapped } from "./what_ifs.js";
  * @property {boolean} isOwn whether the model wrote it by itself
  * @property {Edit[]} edits
  * @property {Changes} changes
+ * @property {import("./transformer.js").Memory} memory
  * @property {{encoder: import("./transformer.js").StackTold, decoder: import("./transformer.js").StackTold}} stacks
  * @property {Row[]} logits of what follows each position of the target
  * @property {Object<string, import("./blocks.js").Record[]>} records by the name of an attention, a layer each
@@ -150,7 +151,8 @@ export class Translator {
   copies(source, written) {
     if (!written.includes(UNKNOWN_ID)) return [];
     const read = this.reader.encode(source);
-    const { records } = this.forward(read, written.slice(0, -1), new Changes());
+    const changes = new Changes();
+    const { records } = this.afterReading(this.model.encode([...read, END_ID], changes), written.slice(0, -1), changes);
     const words = wordSpans(source);
     const offsets = this.reader.offsets(source);
     return written.flatMap((id, t) => {
@@ -164,15 +166,9 @@ export class Translator {
 
   // -------------------------------------------------------------- looking inside
 
-  /** Both stacks over a source and a target, all at once. */
-  forward(read, written, changes) {
-    const memory = this.model.encode([...read, END_ID], changes);
-    return { memory, ...this.afterReading(memory, written, changes) };
-  }
-
-  /** The decoder over a target, from the begin token on. */
-  afterReading(memory, written, changes) {
-    const decoder = this.model.read([BEGIN_ID, ...written], memory, this.model.start(), changes);
+  /** The decoder over a target, from the begin token on; of some layers it may be known. */
+  afterReading(memory, written, changes, known) {
+    const decoder = this.model.read([BEGIN_ID, ...written], memory, this.model.start(), changes, known);
     const stacks = { encoder: memory.told, decoder };
     const records = {};
     for (const { name, layer } of this.model.places) {
@@ -205,7 +201,7 @@ export class Translator {
     const written = this.forced(own, edits, (prefix) => this.continued(read, memory, prefix, changes));
     const found = this.afterReading(memory, written, changes);
     changes.checkKeys(found.records);
-    return { source, read, written, isOwn: target === null, edits, changes, ...found };
+    return { source, read, written, isOwn: target === null, edits, changes, memory, ...found };
   }
 
   /** The source after all swaps, read under the changes. */
