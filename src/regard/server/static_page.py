@@ -55,9 +55,7 @@ _TOKEN = re.compile(r'<meta name="regard-token".*>\n')
 
 def write_static_page(run: Any, folder: Path) -> tuple[str, ...]:
     """Write the page of a run into an empty folder, and tell what it lacks."""
-    described = web_run(
-        run
-    )  # first: what cannot be exported is refused before anything is measured
+    described = web_run(run)  # first: what is refused need not be measured
     heads, notes = _measured(run)
     told = static_info(run, measured=heads is not None)
     described |= {

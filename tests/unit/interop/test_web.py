@@ -14,6 +14,7 @@ from regard.core.errors import ConfigError
 from regard.interop.web import web_run, web_weights
 from regard.models.transformer import Transformer
 from regard.server import static_page
+from regard.server.app import DRAWING, PAGE
 from regard.server.static_page import engine_file, page_with
 
 
@@ -99,8 +100,16 @@ def test_the_page_links_to_nothing_but_its_own_files():
 
 
 def test_a_module_of_the_engine_may_not_hide_one_of_the_page(tmp_path, monkeypatch):
-    shutil.copytree(static_page.ENGINE, tmp_path / "engine")
-    (tmp_path / "engine" / "draw.js").write_text("export const one = 1;\n")
-    monkeypatch.setattr("regard.server.static_page.ENGINE", tmp_path / "engine")
+    for file in static_page.ENGINE.iterdir():
+        assert engine_file(file.name) == file.read_text(encoding="utf-8")
+    (tmp_path / "draw.js").write_text("export const one = 1;\n")
+    monkeypatch.setattr("regard.server.static_page.ENGINE", tmp_path)
     with pytest.raises(ValueError, match=r"draw\.js is a file of the engine and of the page"):
         engine_file("draw.js")
+
+
+def test_the_page_reaches_the_network_through_one_module_alone():
+    reaching = re.compile(r"\bfetch\(|new EventSource|XMLHttpRequest|sendBeacon|WebSocket\(")
+    files = [one for folder in (PAGE, DRAWING) for one in folder.glob("*.js")]
+    assert [one.name for one in files if reaching.search(one.read_text())] == ["send.js"]
+    assert not any(reaching.search(one.read_text()) for one in static_page.ENGINE.iterdir())
