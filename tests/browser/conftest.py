@@ -42,7 +42,7 @@ def base(run_path):
 def visit(browser, request):
     """Open the page with a link's state. No page may fail in silence or ask another host.
 
-    It is the short run's page, or that ``at`` another address.
+    It is the short run's page, or that ``at`` another address, which may be a file.
     """
     contexts, errors, asked, bases = [], [], [], set()
 
@@ -57,7 +57,7 @@ def visit(browser, request):
         page.on("console", lambda said: errors.extend(_violations(said.text)))
         page.on("request", lambda request: asked.append(request.url))
         page.asked = asked
-        page.goto(f"{address}/{hash_}")
+        page.goto(f"{address}{hash_}" if address.endswith(".html") else f"{address}/{hash_}")
         page.wait_for_selector(wait)
         return page
 

@@ -117,7 +117,7 @@ def import_(
 def export(
     path: RunPath,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder, new or empty.")],
-    to: Annotated[str, typer.Option(help="The format: hf, ctranslate2 or onnx.")],
+    to: Annotated[str, typer.Option(help="The format: hf, ctranslate2, onnx or web.")],
 ) -> None:
     """Write a run in a format of the ecosystem, with its tokenizers beside it.
 
@@ -126,7 +126,9 @@ def export(
     transformers loads by its Auto classes: a translator as Marian, an encoder as BERT, a language
     model as GPT-2 or LLaMA, models of pictures as ViT or DETR. Only plain attention can go to
     either. onnx writes files as Optimum does: a translator as encoder_model.onnx,
-    decoder_model.onnx and decoder_with_past_model.onnx, any other model as model.onnx.
+    decoder_model.onnx and decoder_with_past_model.onnx, any other model as model.onnx. web writes
+    the page of `regard serve` with a translator in it: it runs in the browser, without a server,
+    from any web space or a disk.
     """
     from regard.runs.export import export as write
     from regard.tasks.opening import load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ Writer = Callable[[Any, Path], Notes | None]
 """Writes a run into an empty folder."""
 FORMATS: Registry[Mapping[str, Writer]] = Registry("export format")
 """By name: families of models, and what writes their runs."""
+STATIC_PAGE = "regard.server.static_page"
+"""Where the page without a server is written, by its name: imports point one way."""
 
 
 def export(run: Any, to: str, folder: Path) -> Notes:
@@ -247,6 +250,12 @@ def _onnx_translator(run: Any, folder: Path) -> Notes:
     return _describe_translator(run, folder)
 
 
+def _web(run: Any, folder: Path) -> Notes:
+    """The page with the model in it. Pages are the server's, which lies above: it is fetched."""
+    notes: Notes = import_module(STATIC_PAGE).write_static_page(run, folder)
+    return notes
+
+
 FORMATS.add("hf")(
     {
         "encoder": _encoder,
@@ -265,3 +274,4 @@ FORMATS.add("onnx")(
         "vision": _onnx_vision,
     }
 )
+FORMATS.add("web")({"transformer": _web})

@@ -47,7 +47,7 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _page_file(name: str) -> str:
+def page_file(name: str) -> str:
     """The text of a file under ``/static``."""
     if name in THEME:
         return THEME[name][0]()
@@ -61,7 +61,7 @@ def add_page(app: FastAPI, name: str, token: str) -> None:
     The page sends the ``token`` along, to show that it is this server's own.
     """
     hidden: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
-    html, made = bundled_page((PAGE / name).read_text(encoding="utf-8"), _page_file)
+    html, made = bundled_page((PAGE / name).read_text(encoding="utf-8"), page_file)
     html = html.replace("REGARD-TOKEN", token)
     app.mount("/static", _StaticFiles(made), name="static")
 

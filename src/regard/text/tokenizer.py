@@ -224,6 +224,10 @@ class Tokenizer:
         """
         return [self._shown(self._tokens[number]) for number in ids]
 
+    def spelled(self) -> list[str]:
+        """All tokens in the order of their ids, as the file spells them."""
+        return [self._tokens[number] for number in range(self.n_vocab)]
+
     def nameless(self, n: int) -> list[int]:
         """The ids below ``n`` that no token has: a model of others may have rows for them."""
         return [number for number in range(n) if number not in self._tokens]

@@ -1,5 +1,7 @@
 // Questions to the server. Answers are kept, for switches are turned on and off again.
 
+import { send } from "./send.js";
+
 /** What the server answered when it could not do what was asked; the message is for readers. */
 export class ApiError extends Error {
   /**
@@ -78,7 +80,7 @@ export async function reach(path, options) {
   const headers = { ...options.headers, ...own };
   let response;
   try {
-    response = await fetch(path, { ...options, headers });
+    response = await send(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("The server does not answer. Is `regard serve` still running?");

@@ -2,18 +2,19 @@
 
 import { hasKey } from "./api.js";
 import { el, fill } from "./elements.js";
+import { HAS_API } from "./send.js";
 
 const LONGEST = 20_000; // letters of a question; a picture has more, and no command line takes it
 
 /**
  * Show the calls that give the look on the screen, each with a button that copies it.
- * @param {HTMLElement} box hidden where the question is too long for a command line
+ * @param {HTMLElement} box hidden where nobody else can ask, or not on a command line for its length
  * @param {Object} body what was asked of /api/explain
  */
 export function showCalls(box, body) {
   const asked = { ...body };
   delete asked.packed; // how the page has weights sent to itself
-  box.hidden = JSON.stringify(asked).length > LONGEST;
+  box.hidden = !HAS_API || JSON.stringify(asked).length > LONGEST;
   if (box.hidden) return;
   const url = `${location.origin}/api/explain`;
   fill(box.querySelector("div"), part("curl", curlOf(url, asked)), part("Python", pythonOf(url, asked)));
