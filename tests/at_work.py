@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def wait_long(path, _post):
     except Stop as stop:
         Path(path).with_suffix(".stopped").write_text(stop.signal.name)
         raise
+
+
+def stay(_post):
+    """Done, but a thread keeps its process from leaving."""
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return os.getpid()
 
 
 def gone(pid):

@@ -68,7 +68,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "regard practice --check attention.py",
         "regard practice --check class/*.py --csv",
     ),
-    "export": ("regard export runs/mine exported --to hf",),
+    "export": ("regard export runs/mine exported --to hf", "regard export runs/mine page --to web"),
     "import": ("regard import downloaded --out runs/theirs",),
     "card": ("regard card runs/mine --out README.md",),
     "draw": ("regard draw transformer", "regard draw runs/mine --out model.svg"),
@@ -88,6 +88,8 @@ UNTRIED: Mapping[str, str] = {
     "regard sweep mine.yaml --set lr=1e-4..1e-2 --trials 8 --search halving --jobs 2": "it starts "
     "a process for each of twelve trainings",
     "regard table translation --jobs 2": "it trains for hours",
+    "regard practice --check attention.py": "it checks what a learner has written",
+    "regard practice --check class/*.py --csv": "it checks what learners have written",
     "regard bench train --size tiny --rounds 3": _SPEED,
     "regard bench train --shape vit-s16 --device cuda": "it needs a GPU",
     "regard bench decode --batch 1 --batch 32 --json": _SPEED,

@@ -27,7 +27,7 @@ from regard.core.signals import Stop, raise_stop, signals_to
 
 THREADS = "OMP_NUM_THREADS"
 GRACE = 30.0
-"""Seconds that a job has to save what it can, once it is asked to end."""
+"""Seconds that a job has to end: to save what it can, or to leave once all is told."""
 
 Say = Callable[[str], None]
 
@@ -211,6 +211,8 @@ class Processes:
         if kind == "say":
             self._say(value)
             return None
+        one.process.join(GRACE)
+        one.process.kill()  # what it came to is told; whatever it still waits for, nobody needs
         one.process.join()
         code = one.process.exitcode
         one.process.close()

@@ -46,6 +46,15 @@ def test_a_job_waits_for_those_before_it_and_is_told_what_they_came_to():
     assert told == ["one!", "two!"]
 
 
+def test_a_process_that_does_not_leave_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr("regard.runs.jobs.GRACE", 0.2)
+    began = time.monotonic()
+    (ended,) = run_jobs([Job("done", at_work.stay)], Processes(1))
+    assert ended.error is None
+    gone_soon(ended.value)
+    assert time.monotonic() - began < 30  # its thread sleeps for a minute
+
+
 def test_errors_come_with_their_kind_and_what_stands_after_a_failure_has_failed():
     jobs = [
         Job("refused", at_work.refuse),
