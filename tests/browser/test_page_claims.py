@@ -77,7 +77,7 @@ def test_a_head_alone_and_a_mask_are_tested(visit):
         "With head 0 alone in layer 0"
     )
     expect(page.locator("#switches .active")).to_contain_text(
-        "decoder.self, layer 0, head 1: ablated"
+        "decoder.self, layer 0, head 1: muted"
     )
 
 

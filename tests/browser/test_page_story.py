@@ -155,7 +155,7 @@ def test_a_click_enters_a_head_and_a_press_mutes_it(visit):
     expect(thumb).to_have_attribute("aria-current", "true")
     thumb.click(delay=700)
     expect(thumb).to_have_class("thumb muted")
-    expect(page.locator("#switches")).to_contain_text("decoder.cross, layer 0, head 1: ablated")
+    expect(page.locator("#switches")).to_contain_text("decoder.cross, layer 0, head 1: muted")
     thumb.press("m")
     expect(thumb).to_have_class("thumb")
     control(page, "mute").click()

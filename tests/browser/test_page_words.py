@@ -1,5 +1,6 @@
 """What is typed and what is claimed: unknown words, heads that answers rest on, true headlines."""
 
+import re
 import shutil
 
 import pytest
@@ -76,13 +77,13 @@ def test_an_empty_input_clears_the_old_answer(visit):
 
 
 def rests(found):
-    """How the page tells it, up to the probability that is left."""
-    share = lambda x: f"{100 * x:.{1 if x > 0.995 or x < 0.01 else 0}f} %"  # noqa: E731
+    """How the page tells it; where a head looks is told before."""
+    share = lambda x: "under 1 %" if x < 0.01 else f"{100 * x:.0f} %"  # noqa: E731
     most, whole = found.ranked[0], share(found.probability)
     if found.probability - most.without < 0.01:
         return f"“{found.token}” ({whole}) rests on no single head"
-    where = f"{most.attention}, layer {most.layer}, head {most.head}"
-    return f"“{found.token}” ({whole}) rests most on {where}: without it {share(most.without)}."
+    where = f"layer {most.layer}, head {most.head} of {most.attention} (counted from 0)"
+    return f"{where}. Without it “{found.token}” falls from {whole} to {share(most.without)}."
 
 
 def test_the_page_tells_on_which_head_the_least_certain_word_rests(visit, run):
@@ -112,10 +113,11 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     page.reload()
     said = page.locator("#rests")
     expect(said).to_contain_text(
-        "“il” (93 %) rests most on decoder.cross, layer 0, head 1: without it 35 %."
+        "layer 0, head 1 of decoder.cross (counted from 0). "
+        "Without it “il” falls from 93 % to 35 %."
     )
-    expect(said).to_contain_text("That head looks from it to “")
-    expect(said).to_contain_text("One other head costs it 1 % or more.")
+    expect(said).to_contain_text(re.compile("^While writing “il”, one head looks most(ly)? at “"))
+    expect(said).to_contain_text("Muting one other head costs 1 % or more as well.")
     said.get_by_role("button", name="Show it").click()
     expect(control(page, "Attention")).to_have_value("decoder.cross")
     expect(control(page, "Head")).to_have_value("1")
@@ -147,20 +149,27 @@ def test_a_claim_about_a_head_has_the_numbers_of_the_head_map(visit, run, share)
     page.route("**/api/heads", lambda route: route.fulfill(json={**MEASURED, "rows": [other, row]}))
     page.reload()
     said = page.locator("#antecedent")
-    expect(said).to_contain_text("Which head finds what a pronoun means")  # nothing is claimed yet
+    expect(said).to_contain_text("Does a head find what a pronoun means")  # nothing is claimed yet
     state["state"] = "done"
     page.reload()
     expect(said).to_contain_text(
-        "Of all heads, encoder.self, layer 0, head 1 finds most often what a pronoun means: "
-        f"{100 * share:.1f} % on 200 held-out sentences; "
-        "a rule that only counts words finds 53.1 %."
+        "Most often layer 0, head 1 of encoder.self: "
+        f"{100 * share:.1f} % of the time, on 200 held-out sentences."
     )
-    expect(said).to_contain_text("Without it, right words are on average 1.2 % less probable.")
-    beaten = "So no head finds them better than a blind rule."
+    expect(said).to_contain_text(
+        "A blind rule, which always takes the word so many places before the pronoun, "
+        "finds it 53.1 % of the time"
+    )
+    expect(said).to_contain_text(
+        "Without that head, right words are on average 1.2 % less probable."
+    )
+    beaten = ", so no head is better at it."
     assert (beaten in said.inner_text()) == (share < 0.531)
     weights = run.explain(SOURCE).weights("encoder.self")[1][2, :4].copy()
     weights[2] = 0
-    expect(said).to_contain_text(f"from “c” it looks at “{SOURCE.split()[int(weights.argmax())]}”")
+    expect(said).to_contain_text(
+        f"from “c” that head looks at “{SOURCE.split()[int(weights.argmax())]}”"
+    )
     said.get_by_role("button", name="Show it").click()
     expect(control(page, "Attention")).to_have_value("encoder.self")
     expect(control(page, "Head")).to_have_value("1")
@@ -175,5 +184,5 @@ def test_measuring_heads_tells_how_far_it_is(visit):
     view = page.locator("#view")
     expect(view).to_have_text("Measuring: reading the sentences…")
     state |= {"done": 3, "of": 24}
-    expect(view).to_contain_text("Measuring: 3 of 24 heads ablated")
+    expect(view).to_contain_text("Measuring: 3 of 24 heads muted")
     assert page.locator("#view progress").evaluate("bar => bar.value / bar.max") == 3 / 24

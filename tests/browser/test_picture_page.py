@@ -147,7 +147,7 @@ def test_a_patch_is_occluded_and_the_answer_follows(visit, at, run, example):
     same(large(page), class_row(both, 1, 1))
     page.get_by_role("button", name="Example 2").click()  # its patches show something else
     expect(page.locator(".active li")).to_have_count(1)
-    expect(page.locator(".active li")).to_contain_text("ablated")
+    expect(page.locator(".active li")).to_contain_text("muted")
 
 
 def test_all_heads_and_the_rollout_are_maps_too(visit, at, run, example):

@@ -19,13 +19,13 @@ export function antecedentLine(asked, payload, change) {
   const heads = knownHeads();
   if (!heads) {
     const measure = el("button", { type: "button", class: "quiet", onclick: () => change({ view: "heads" }) }, "Measure the heads");
-    return el("p", { class: "against", id: "antecedent" }, "Which head finds what a pronoun means, and better than a blind rule? ", measure);
+    return el("p", { class: "against", id: "antecedent" }, "Does a head find what a pronoun means, better than a rule that does not read? ", measure);
   }
   const best = bestOf(heads.rows);
   const weights = best && payload.attentions[best.name]?.[best.layer]?.[best.head];
   if (!weights) return null;
   const { name, layer, head } = best;
-  const looks = places.map((t) => `from “${tokens[t]}” it looks at ${lookedAt(tokens, weights[t], t)}`);
+  const looks = places.map((t) => `from “${tokens[t]}” that head looks at ${lookedAt(tokens, weights[t], t)}`);
   const show = el(
     "button",
     { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) },
@@ -43,13 +43,12 @@ const percent = (one) => `${(100 * one).toFixed(1)} %`;
 
 /** What may be said of the best head: no more than the head map shows. */
 function claim({ n, antecedent_rule: rule }, { name, layer, head, antecedent, loss_change: cost }) {
-  const where = `${name}, layer ${layer}, head ${head}`;
+  const where = `layer ${layer}, head ${head} of ${name}`;
   const knowsRule = rule !== null && rule !== undefined;
-  const better = knowsRule && antecedent > rule;
-  const beside = knowsRule ? `; a rule that only counts words finds ${percent(rule)}` : "";
-  const worth = cost === null || cost === undefined ? "" : ` Without it, right words are on average ${changed(cost)}.`;
-  const verdict = knowsRule ? (better ? "" : " So no head finds them better than a blind rule.") : "";
-  return `Of all heads, ${where} finds most often what a pronoun means: ${percent(antecedent)} on ${n} held-out sentences${beside}.${verdict}${worth} `;
+  const verdict = antecedent > rule ? "" : ", so no head is better at it";
+  const beside = knowsRule ? ` A blind rule, which always takes the word so many places before the pronoun, finds it ${percent(rule)} of the time${verdict}.` : "";
+  const worth = cost === null || cost === undefined ? "" : ` Without that head, right words are on average ${changed(cost)}.`;
+  return `Another question, about all sentences: which head looks from a pronoun at what it means? Most often ${where}: ${percent(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
 }
 
 /** What a change of the loss, in nats a token, does to the probability of the right words. */

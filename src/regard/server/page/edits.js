@@ -86,7 +86,7 @@ export function spoken(edit, source) {
   const words = wordsOf(source);
   switch (edit.kind) {
     case "ablate":
-      return `${head}: ablated`;
+      return `${head}: muted`;
     case "force":
       return `${head}: looks at key ${edit.key} only`;
     case "temperature":

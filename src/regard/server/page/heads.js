@@ -80,7 +80,7 @@ async function follow(line) {
       if (of) {
         bar.max = of;
         bar.value = done;
-        line.replaceChildren(`Measuring: ${done} of ${of} heads ablated, one after the other. `, bar);
+        line.replaceChildren(`Measuring: ${done} of ${of} heads muted, one after the other. `, bar);
       } else line.textContent = "Measuring: reading the sentences…";
     } catch {
       return; // what is wrong is told by the measuring itself
@@ -116,7 +116,7 @@ function table(heads, measures, pick) {
     const numbers = measures.map((measure) => el("td", {}, written(row[measure.key], measure)));
     return el("tr", {}, el("th", { scope: "row" }, open), ...numbers, el("td", {}, String(heads.clusters[i])));
   });
-  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.${rulesOf(heads, measures)}`;
+  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is muted.${rulesOf(heads, measures)}`;
   const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...titles, cluster));
   const made = el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...rows));
   const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);

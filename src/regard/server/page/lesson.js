@@ -1,12 +1,15 @@
-// The player of lessons: it sets the page, asks for a prediction, and says what really came.
+// The player of lessons: it sets the page, asks for a prediction, and says what really came. Its
+// card stays in view; only the beginning of a lesson moves the page, to the picture it speaks of.
 
-import { el, fill } from "./elements.js";
+import { byId, el, fill, scrollBehaviour } from "./elements.js";
 import { LESSONS } from "./lessons.js";
 
 /** @typedef {import("./lessons.js").Facts} Facts */
 
 /** @type {{id: string, at: number, chosen: number|null, said: string, verdict: string, ready: boolean}|null} */
 let going = null;
+/** @type {import("./lessons.js").Lesson[]} */
+let offered = []; // those that this run can give
 
 /**
  * The lessons that this run can give, as buttons.
@@ -16,10 +19,10 @@ let going = null;
  * @param {(id: string) => void} begin
  */
 export function offerLessons(box, info, form, begin) {
-  const known = LESSONS.filter(({ needs }) => needs(info, form));
-  box.hidden = known.length === 0;
-  const buttons = known.map(({ id, title }) => el("button", { type: "button", "data-control": `lesson ${id}`, onclick: () => ((box.open = false), begin(id)) }, title)); // the picture needs the room
-  fill(box, el("summary", {}, "Lessons of 90 seconds"), el("div", { class: "lessons", role: "group", "aria-label": "Lessons" }, ...buttons));
+  offered = LESSONS.filter(({ needs }) => needs(info, form));
+  box.hidden = offered.length === 0;
+  const buttons = offered.map(({ id, title }) => el("button", { type: "button", "data-control": `lesson ${id}`, onclick: () => ((box.open = false), begin(id)) }, title)); // the picture needs the room
+  fill(box, el("summary", {}, "Start here: lessons of 90 seconds"), el("div", { class: "lessons", role: "group", "aria-label": "Lessons" }, ...buttons));
 }
 
 /**
@@ -45,7 +48,9 @@ export async function playLesson(box, id, at, facts, change) {
   } catch (error) {
     if (going === mine) Object.assign(mine, { said: `This step cannot be shown: ${error.message}`, ready: true });
   }
-  if (going === mine) draw(box, facts, change, true);
+  if (going !== mine) return;
+  draw(box, facts, change, true);
+  if (at === 0) byId("view").scrollIntoView({ block: "nearest", behavior: scrollBehaviour() });
 }
 
 async function verdictOf(id, at, guessed, facts) {
@@ -73,6 +78,7 @@ function draw(box, facts, change, focus = false) {
   };
   const choices = (step.choices ?? []).map((text, i) => el("button", { type: "button", "aria-pressed": String(i === chosen), disabled: !ready, "data-control": `choice ${i}`, onclick: () => choose(i) }, text));
   const isLast = at + 1 === steps.length;
+  const next = isLast ? offered[offered.findIndex((one) => one.id === id) + 1] : null;
   const heading = el("h2", { id: "lesson-title", tabindex: -1 }, title);
   fill(
     box,
@@ -85,9 +91,11 @@ function draw(box, facts, change, focus = false) {
       "div",
       { class: "steering" },
       isLast ? "" : el("button", { type: "button", disabled: !ready, "data-control": "lesson next", onclick: () => to(at + 1) }, step.choices ? "Skip the question" : "Next"),
-      el("button", { type: "button", class: isLast ? "main" : "quiet", "data-control": "lesson end", onclick: () => end(box) }, isLast ? "Done" : "Leave the lesson"),
+      next ? el("button", { type: "button", class: "main", disabled: !ready, "data-control": "next lesson", onclick: () => playLesson(box, next.id, 0, facts, change) }, `Next lesson: ${next.title}`) : "",
+      el("button", { type: "button", class: isLast && !next ? "main" : "quiet", "data-control": "lesson end", onclick: () => end(box) }, isLast ? "Done" : "Leave the lesson"),
     ),
   );
+  box.scrollTop = 0; // the reply comes first
   if (focus) heading.focus({ preventScroll: true });
 }
 

@@ -2,7 +2,9 @@
 // for a prediction, which the next one answers with what the model really did.
 
 import { ask } from "./api.js";
-import { tokensOf } from "./draw.js";
+import { probabilityOf, shareText, tokensOf } from "./draw.js";
+import { bare } from "./outcomes.js";
+import { share, stepOf, weighed } from "./rests.js";
 
 /**
  * What a step can look at: the state, both looks, what was asked for them, and what is known of the run.
@@ -35,14 +37,13 @@ const edits = (kind) => (info, form) => form.edits.includes(kind) && info.attent
 const words = (text) => text.trim().split(/\s+/);
 const sentenceOf = ({ info, state }) => (knowsPronouns(info) ? TIRED : state.source);
 const first = (facts) => ({ ...CLEAN, source: sentenceOf(facts) });
-const share = (value) => `${(100 * value).toFixed(0)} %`;
 const answerOf = (look) => look.translation || look.answer || "";
 
 /** The head of the cross-attention that looks from a written word at a read one most. */
 function strongest({ plain }, written, read) {
   const name = "decoder.cross";
   const { rows, columns } = tokensOf(plain, name);
-  const at = (tokens, word) => tokens.findIndex((one) => one.replace(/^\W/, "") === word); // perhaps with a mark for a space
+  const at = (tokens, word) => tokens.findIndex((one) => bare(one) === word);
   const [t, s] = [at(rows, written), at(columns, read)];
   if (t < 0 || s < 0) throw new Error(`“${t < 0 ? written : read}” does not stand in this sentence as the model has it`);
   const heads = Array.from(plain.attentions[name], (layer, l) => Array.from(layer, (one, h) => ({ layer: l, head: h, weight: one[t][s] }))).flat();
@@ -55,6 +56,25 @@ function lookedAt(facts, written, among) {
   return found.indexOf(Math.max(...found));
 }
 
+/** The head that the pronoun of the answer loses most without, as it is measured, and the word's place. */
+async function needed({ plain, body, info }) {
+  const step = stepOf({ token: null }, plain, info.antecedents.written);
+  const { packed: _, ...asked } = body;
+  const { token, most } = await weighed({ ...asked, step });
+  return { name: most.attention, layer: most.layer, head: most.head, token: step, word: token };
+}
+
+/** What became of the pronoun while a head is muted, and why it may still stand. */
+function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
+  const changed = edited ?? plain;
+  const now = changed.target_tokens[token];
+  if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
+  const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
+  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${share(1 - is)}.` : " It is still written, for every other word has less.";
+  const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone: other heads carry the rest.";
+  return `“${word}” falls from ${share(was)} to ${share(is)}.${why} ${rest}`;
+}
+
 /** The mean, over all rows of all heads, of the largest weight of a row. */
 function sharpness(look) {
   const rows = Object.values(look.attentions).flatMap((layers) => Array.from(layers, (heads) => Array.from(heads, (one) => Array.from(one, (row) => Math.max(...row))))).flat(2);
@@ -64,6 +84,13 @@ function sharpness(look) {
 const isSame = ({ plain, changed }) => !changed || answerOf(plain) === answerOf(changed);
 const before = ({ plain, changed }) => `Before: “${answerOf(plain)}”. Now: “${answerOf(changed ?? plain)}”.`;
 
+/** The conclusion from the sentence with "wide". */
+function meant({ target_tokens: written }) {
+  if (!written.some((token) => bare(token) === "elle")) return "It does not write elle here: this model does not tell the two apart by that word.";
+  return "So the last word decides: il is the animal (l'animal, masculine), for animals get tired; elle is the street (la rue, feminine), for streets are wide.";
+}
+
+const SAME = ["the same sentence", "another sentence"];
 const NOUNS = ["it", "animal", "street", "tired"];
 
 /** @type {Lesson[]} */
@@ -82,32 +109,36 @@ export const LESSONS = [
         set: (facts) => ({ view: "lines", ...placeOf(strongest(facts, "il", NOUNS[lookedAt(facts, "il", NOUNS)])) }),
         answer: (facts) => lookedAt(facts, "il", NOUNS),
         say: (facts) => {
-          const found = strongest(facts, "il", NOUNS[lookedAt(facts, "il", NOUNS)]);
-          return `Layer ${found.layer}, head ${found.head} looks there with ${share(found.weight)} of its weight. A weight says where a head looked, not what the word rests on: that is the next lesson.`;
+          const read = NOUNS[lookedAt(facts, "il", NOUNS)];
+          const found = strongest(facts, "il", read);
+          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${share(found.weight)} of its weight. If that word tells what “it” is, another word there should change il. Let us see.`;
         },
       },
-      { set: () => ({ ...CLEAN, source: WIDE }), say: ({ plain }) => `One word is different now: wide. The model writes “${answerOf(plain)}”.` },
+      { set: () => ({ ...CLEAN, source: WIDE }), say: ({ plain }) => `One word is different now: wide, not tired. The model writes “${answerOf(plain)}”. ${meant(plain)}` },
     ],
   },
   {
     id: "break",
     title: "Break a head",
-    needs: (info, form) => knowsPronouns(info) && edits("ablate")(info, form),
+    needs: (info, form) => knowsPronouns(info) && info.weighs && edits("ablate")(info, form),
     steps: [
       {
         set: (facts) => ({ ...first(facts), view: "lines", name: "decoder.cross" }),
-        say: () => "We mute the one head that looks from il at animal most. What becomes of the sentence?",
+        say: async (facts) => {
+          const { layer, head, name, word } = await needed(facts);
+          return `Where a head looks is not yet what a word rests on. So each head was muted in turn: “${word}” loses most without layer ${layer}, head ${head} of ${name}. We mute that one. What becomes of the sentence?`;
+        },
         choices: ["it stays as it is", "one word changes", "more changes"],
       },
       {
-        set: (facts) => {
-          const { name, layer, head, token } = strongest(facts, "il", "animal");
-          return { name, layer, head, token, edits: [{ kind: "ablate", name, layer, head }] };
+        set: async (facts) => {
+          const { name, layer, head, token } = await needed(facts);
+          return { name, layer, head, token: name === "decoder.cross" ? token : null, edits: [{ kind: "ablate", name, layer, head }] };
         },
         answer: (facts) => Math.min(2, differing(facts)),
-        say: (facts) => `${before(facts)} Several heads may know the same: the map of the model shows what each is worth to a word.`,
+        say: async (facts) => `${before(facts)} ${withoutIt(facts, await needed(facts))}`,
       },
-      { set: () => CLEAN, say: () => "The head is whole again. Press any head of the map long, or M on it, to break another." },
+      { set: () => CLEAN, say: () => "The head works again. To mute another: choose it in the map of the model, then Mute." },
     ],
   },
   {
@@ -138,17 +169,13 @@ export const LESSONS = [
   {
     id: "beam",
     title: "Let the beam choose",
-    needs: (_info, form) => form.views.includes("beam"),
+    needs: (info, form) => form.views.includes("beam") && edits("no_positions")(info, form),
     steps: [
-      { set: (facts) => ({ ...first(facts), view: "beam", beams: 4 }), say: () => "The search keeps four beginnings open. Does the winner begin with the word that was most probable at first?", choices: ["yes", "no"] },
-      {
-        set: () => ({ view: "beam" }),
-        answer: async ({ body }) => ((await firstWords(body)).same ? 0 : 1),
-        say: async ({ body }) => {
-          const { best, likeliest } = await firstWords(body);
-          return `Most probable at first: “${likeliest}”. The winner begins with “${best}”. A greedy search could never go back; a beam can.`;
-        },
-      },
+      { set: (facts) => ({ ...first(facts), view: "beam", beams: 4 }), say: () => "A greedy search takes the most probable word at every step. A beam of 4 keeps four beginnings open and takes the best whole. Do both end with the same sentence?", choices: SAME },
+      { set: () => ({ view: "beam" }), answer: sameFound, say: bothFound },
+      { set: () => ({ view: "beam", edits: [{ kind: "no_positions" }] }), say: () => "A model that is sure leaves nothing to choose. So we make it unsure: its positions are gone. And now?", choices: SAME },
+      { set: () => ({ view: "beam" }), answer: sameFound, say: bothFound },
+      { set: () => CLEAN, say: () => "Positions are back. In the tree, choose any node to go on from it." },
     ],
   },
   {
@@ -178,13 +205,26 @@ function differing({ plain, changed }) {
   return a.length === b.length ? a.filter((word, i) => word !== b[i]).length : 2;
 }
 
-async function firstWords({ source }) {
-  const { nodes } = await ask("/api/beam", { source, n_beams: 4 });
-  const begun = nodes.filter((node) => node.parent !== null && nodes.find(({ id }) => id === node.parent)?.parent === null);
-  const likeliest = [...begun].sort((a, b) => b.log_prob - a.log_prob)[0];
-  let best = nodes.find(({ state }) => state === "best");
-  while (best && !begun.includes(best)) best = nodes.find(({ id }) => id === best.parent);
-  return { best: best?.token ?? "", likeliest: likeliest?.token ?? "", same: best === likeliest };
+/** What a search finds under the edits of the page: its words and their probability as a whole. */
+async function searched({ body, state }, beams) {
+  const { nodes } = await ask("/api/beam", { source: body.source, n_beams: beams, prefix: [], edits: state.edits });
+  const best = nodes.find(({ state }) => state === "best");
+  const tokens = [];
+  for (let node = best; node && node.parent !== null; node = nodes.find(({ id }) => id === node.parent)) tokens.unshift(node.token);
+  return { text: tokens.filter((token) => token !== "</s>").join(" "), share: best ? probabilityOf(best, nodes) : 0 };
+}
+
+async function sameFound(facts) {
+  const [greedy, beam] = [await searched(facts, 1), await searched(facts, 4)];
+  return greedy.text === beam.text ? 0 : 1;
+}
+
+async function bothFound(facts) {
+  const [greedy, beam] = [await searched(facts, 1), await searched(facts, 4)];
+  const told = `Greedy: “${greedy.text}”, ${shareText(greedy.share)} as a whole.`;
+  if (greedy.text === beam.text) return `${told} The beam finds the same: nothing else came close.`;
+  const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is." : "It is chosen by the score, which is fair to long sentences.";
+  return `${told} Beam: “${beam.text}”, ${shareText(beam.share)}. ${why}`;
 }
 
 /** The factor of the scores; a temperature of as much takes it away. */

@@ -32,7 +32,7 @@ import { markUnknown } from "./unknown.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against, #minimap, #lesson"; // whose controls come and go
-const WORDS_SHOWN = "What is [attention|an attention], [head|a head], [layer|a layer], [query|a query], [key|a key], [value|a value], [cross-attention], [position|a position], [softmax], [residual|a residual]?";
+const WORDS_SHOWN = "What is [attention|an attention], [head|a head], [layer|a layer], [query|a query], [key|a key], [value|a value], [cross-attention], [position|a position], [softmax], [residual|a residual], [vector|a vector], [mute|to mute], [source] and [target], [</s>], [beam|a beam], [temperature], [held-out]? Layers and heads are counted from 0.";
 const SENTENCE_BOUND = new Set(["swap", "force", "force_token", "occlude"]); // they count words or patches
 
 let state = fromHash(location.hash);
@@ -251,6 +251,12 @@ function jump(part) {
   return change(part);
 }
 
+/** Change the state for a lesson: the steps of a word that it chooses do not pull the page away from it. */
+function set(part) {
+  if (part.token !== undefined) byId("steps").dataset.token = String(part.token);
+  return jump(part);
+}
+
 /** What a lesson can look at. */
 function facts() {
   return { state, info, plain: looks?.plain ?? null, changed: looks?.changed ?? null, body: looks?.body ?? {} };
@@ -304,7 +310,7 @@ function showInfo() {
   byId("chat").hidden = !info.chats;
   if (info.chats && !byId("chat").hasChildNodes()) new ChatView(byId("chat"));
   info.attentions = info.attentions.map((one) => ({ ...one, title: called(one.name, info.languages) }));
-  offerLessons(byId("lessons"), info, form, (id) => playLesson(byId("lesson"), id, 0, facts, jump));
+  offerLessons(byId("lessons"), info, form, (id) => playLesson(byId("lesson"), id, 0, facts, set));
   byId("words").replaceChildren(...explained(WORDS_SHOWN));
 }
 

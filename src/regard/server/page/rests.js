@@ -35,12 +35,22 @@ async function measured(line, asked, payload, change) {
   line.replaceChildren("Measuring on which head the answer rests…");
   line.setAttribute("aria-busy", "true");
   try {
-    const found = await ask("/api/importance", asked);
+    const found = await weighed(asked);
     line.replaceChildren(...told(found, asked.step, payload, change));
     line.removeAttribute("aria-busy");
   } catch {
     line.remove(); // the answer stands without it
   }
+}
+
+/**
+ * What a word loses without each head, and the head it loses most without.
+ * @param {Object} asked a text and a step
+ * @returns {Promise<{token: string, probability: number, heads: Object[], most: Object|undefined}>}
+ */
+export async function weighed(asked) {
+  const found = await ask("/api/importance", asked);
+  return { ...found, most: found.heads.reduce((a, b) => (b.without < a.without ? b : a), found.heads[0]) };
 }
 
 /**
@@ -63,33 +73,40 @@ export function stepOf(state, payload, telling) {
   return tells >= 0 ? tells : shares.indexOf(Math.min(...shares));
 }
 
-function told({ token, probability, heads }, step, payload, change) {
-  const whole = [q(token), ` (${share(probability)})`];
-  const most = heads.reduce((a, b) => (b.without < a.without ? b : a), heads[0]);
+function told({ token, probability, heads, most }, step, payload, change) {
   if (!most) return [];
+  const word = () => q(token);
   if (probability - most.without < LEAST) {
-    return [...whole, ` rests on no single head: without any one of them it keeps ${share(most.without)} or more.`];
+    return [word(), ` (${share(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
+  const place = el("b", {}, `layer ${layer}, head ${head} of ${name}`);
   return [
-    ...whole, " rests most on ", el("b", {}, `${name}, layer ${layer}, head ${head}`),
-    `: without it ${share(most.without)}. `,
-    ...looked(payload, most, step),
-    others ? `${others === 1 ? "One other head costs" : `${others} others cost`} it 1 % or more. ` : "",
+    ...looked(payload, most, step, word()), place, " (counted from 0). Without it ", word(),
+    ` falls from ${share(probability)} to ${share(most.without)}. `,
+    others ? `Muting ${others === 1 ? "one other head" : `one of ${others} other heads`} costs 1 % or more as well. ` : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
 }
 
-/** Where that head looks from the word, if its rows are those of the answer. */
-function looked(payload, { attention: name, layer, head }, step) {
+/** The beginning of the line: where that head looks, if its rows are those of the answer. */
+function looked(payload, { attention: name, layer, head }, step, word) {
   const weights = payload.attentions[name]?.[layer]?.[head];
-  if (!weights || payload.axes?.[name]?.rows !== "target") return [];
-  const { columns } = tokensOf(payload, name);
+  if (!weights || payload.axes?.[name]?.rows !== "target") return [word, " needs one head more than all others: "];
   const row = weights[step];
   const most = row.indexOf(Math.max(...row));
-  return ["That head looks from it to ", q(columns[most]), ` (${row[most].toFixed(2)}). `];
+  if (!(row[most] > 0)) return ["While writing ", word, ", one head matters most: "]; // it is muted, or sees nothing
+  return ["While writing ", word, `, one head looks ${row[most] > 0.5 ? "mostly" : "most"} at `, q(tokensOf(payload, name).columns[most]), ": "];
 }
 
 const q = (token) => el("span", {}, "“", bare(token), "”");
-const share = (one) => `${(100 * one).toFixed(one > 0.995 || one < 0.01 ? 1 : 0)} %`;
+
+/**
+ * A probability in whole per cent.
+ * @param {number} one
+ * @returns {string}
+ */
+export function share(one) {
+  return one < 0.01 ? "under 1 %" : `${Math.round(100 * one)} %`;
+}
