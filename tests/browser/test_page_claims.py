@@ -38,7 +38,7 @@ def test_its_test_sets_the_what_if_and_says_what_came_out(visit, run):
     blind = run.explain(SOURCE, edit={"kind": "no_positions"}).translation
     told = f"“{plain}” becomes “{blind}”" if plain != blind else f"the answer stays “{blind}”"
     expect(card(page, "positions").get_by_role("status")).to_contain_text(told)
-    expect(page.locator("#switches .active")).to_contain_text("without positions")
+    expect(page.locator("#switches .active")).to_contain_text("positions are off")
     expect(page.locator("#said")).to_have_text(blind)
     page.wait_for_selector(READY)
     expect(card(page, "positions").get_by_role("status")).to_contain_text(told)  # drawn anew

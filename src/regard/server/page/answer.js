@@ -1,5 +1,6 @@
 // What the model says, what a reader should know about it, and with edits what they changed.
 
+import { changesBadge } from "./badge.js";
 import { largestMove } from "./changes.js";
 import { el, fill } from "./elements.js";
 import { restsLine } from "./rests.js";
@@ -28,7 +29,7 @@ export function showAnswer(line, against, task, state, looks, info, change) {
   const told = [unknownLine(said.unknown ?? []), ...[...notes].map((note) => el("p", { class: "against" }, note))];
   const hasMoved = changed && plain.attentions[state.name];
   const moves = hasMoved ? [el("p", { class: "against", id: "moved" }, moved(state, plain, changed))] : [];
-  fill(against, ...[...told, rests(state, looks, info, change), ...below, ...moves, ...last].filter(Boolean));
+  fill(against, ...[changesBadge(state, plain?.source ?? state.source, change), ...told, rests(state, looks, info, change), ...below, ...moves, ...last].filter(Boolean));
 }
 
 /** On which head the answer rests, as it is drawn. */
@@ -56,11 +57,10 @@ function moved(state, plain, changed) {
   const where = `${state.name}, layer ${state.layer}`;
   if (!most) return `The weights of ${where} cannot be compared cell by cell: ${why(plain, changed)}.`;
   const only = most.n < most.of
-    ? ` Only ${most.n === 1 ? "the first row" : `the first ${most.n} rows`} of ${most.of} can be compared: later ones had read other words.`
+    ? ` Compared ${most.n === 1 ? "is the first word only" : `are the first ${most.n} words only`}: after that, the two answers go different ways.`
     : "";
   const which = most.others ? `the other heads of ${where}` : where;
-  if (Math.abs(most.by) < SMALLEST) return `No weight of ${which} moved by 0.001 or more.${only}`;
-  const by = `${most.by > 0 ? "+" : "−"}${Math.abs(most.by).toFixed(3)}`;
-  const place = `head ${most.head}, from “${most.row}” to “${most.column}”`;
-  return `Largest change in ${which}: ${by} (${place}).${only}`;
+  if (Math.abs(most.by) < SMALLEST) return `Where ${which} looks stays the same.${only}`;
+  const from = plain.axes?.[state.name]?.rows === "target" ? `while “${most.row}” is written` : `from “${most.row}”`;
+  return `Of ${which}, head ${most.head} changed most: ${from}, it looks at “${most.column}” with ${most.is.toFixed(2)} of its weight; before, with ${most.was.toFixed(2)}.${only}`;
 }

@@ -43,7 +43,7 @@ function lengths(a, b) {
  * @param {Object} before a payload
  * @param {Object} after a payload
  * @param {{name: string, layer: number, head: number|null}} where null: over all heads
- * @returns {{by: number, row: string, column: string, head: number, n: number, of: number,
+ * @returns {{by: number, was: number, is: number, row: string, column: string, head: number, n: number, of: number,
  *   others: boolean}|null} n rows of so many were compared, perhaps of other heads than the asked
  *   one; null where nothing can be compared
  */
@@ -64,7 +64,7 @@ export function largestMove(before, after, { name, layer, head }) {
       for (let s = 0; s < Math.min(is[h][t].length, was[h][t].length); s++) {
         const by = is[h][t][s] - was[h][t][s];
         if (!most || Math.abs(by) > Math.abs(most.by)) {
-          most = { by, row: rows[t], column: columns[s], head: h, n, of: rows.length, others };
+          most = { by, was: was[h][t][s], is: is[h][t][s], row: rows[t], column: columns[s], head: h, n, of: rows.length, others };
         }
       }
     }

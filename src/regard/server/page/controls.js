@@ -38,6 +38,14 @@ export function showTabs(box, state, names, change) {
     change({ view: names[at % names.length] });
   };
   fill(box, ...tabs);
+  centre(box, tabs[names.indexOf(state.view)]);
+}
+
+/** The chosen tab in the middle of a bar that is too narrow for all. */
+function centre(box, tab) {
+  if (!tab) return;
+  const [bar, mine] = [box, tab].map((one) => one.getBoundingClientRect());
+  box.scrollLeft += mine.left + mine.width / 2 - (bar.left + bar.width / 2);
 }
 
 /**
@@ -93,7 +101,7 @@ function layerChoice(one, state, change) {
 }
 
 function headChoice(one, state, change) {
-  const all = state.view === "lines" && one.heads > 1 ? [["all", "all, each in its colour"]] : [];
+  const all = state.view === "lines" && one.heads > 1 ? [["all", "all, in colours"]] : [];
   const options = [["", "mean of all"], ...all, ...counted(one.heads)];
   return choice("Head", options, state.head === null ? "" : String(state.head), (head) =>
     change({ head: head === "" ? null : head === "all" ? "all" : Number(head) }),

@@ -94,7 +94,7 @@ export function spoken(edit, source) {
     case "occlude":
       return `row ${edit.row}, column ${edit.column} of the picture: painted grey`;
     case "no_positions":
-      return "without positions";
+      return "positions are off";
     case "swap":
       return `“${words[edit.first] ?? edit.first}” and “${words[edit.second] ?? edit.second}” swapped`;
     default:

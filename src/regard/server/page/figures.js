@@ -1,7 +1,7 @@
 // Small figures of the story: strips, heat maps, waves, bars and word chips. Each is an element with
 // a name for those who do not see it; numbers come to the line below when they are pointed at.
 
-import { spoken } from "./draw.js";
+import { shareText, spoken } from "./draw.js";
 import { el } from "./elements.js";
 
 /** @typedef {"x"|"p"|"q"|"k"|"v"|"w"} Role stream, position, query, key, value, weight: one colour each */
@@ -82,7 +82,7 @@ export function bars(rows, role, { digits = 3, percent = false, onPick, label = 
     const bar = el("span", { class: `bar role-${signed && value < 0 ? "below" : role}` }, el("i"));
     const filled = /** @type {any} */ (bar.firstChild).style;
     [filled.width, filled.marginLeft] = [`${length}%`, signed ? `${value < 0 ? 50 - length : 50}%` : "0"];
-    const said = value === null || value === undefined ? "hidden" : percent ? `${(100 * value).toFixed(1)} %` : value.toFixed(Math.abs(value) < 10 ? digits : digits - 1).replace("-", "−");
+    const said = value === null || value === undefined ? "hidden" : percent ? shareText(value) : value.toFixed(Math.abs(value) < 10 ? digits : digits - 1).replace("-", "−");
     const number = onPick && !off
       ? el("button", { type: "button", class: "number", "data-control": `number ${i}`, "aria-pressed": String(Boolean(on)), onclick: () => onPick(i) }, said)
       : el("span", { class: "number" }, said);

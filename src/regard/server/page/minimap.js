@@ -2,6 +2,7 @@
 // chosen word's probability falls without it. Click to enter a head, press (or M) to mute it.
 
 import { ask } from "./api.js";
+import { cueEdges, shareText } from "./draw.js";
 import { found, without, withEdit } from "./edits.js";
 import { choice, el, fill } from "./elements.js";
 import { purpose, term } from "./glossary.js";
@@ -11,8 +12,11 @@ import { oneHead } from "./state.js";
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{attention: string, layer: number, head: number, without: number}} Cost */
 
-const [SMALLEST, LARGEST, EQUAL] = [10, 34, 24]; // px of a side
+const [SMALLEST, LARGEST, EQUAL] = [14, 34, 24]; // px of a side; what is clicked is larger
 const PRESS = 500; // ms: longer is a press, not a click
+
+const HOW = () =>
+  matchMedia("(hover: none)").matches ? "Tap a head to enter it; press it long to mute it." : "Click a head to enter it; press it long, or M, to mute it.";
 
 let step = null; // the written token that sizes are about
 let picked = null; // where the reader was when they picked it here: another row is another choice
@@ -24,7 +28,7 @@ let unmeasured = false; // a server that does not know the question is not asked
  * @param {HTMLElement} box
  * @param {State} state
  * @param {Object} payload the look that is drawn
- * @param {Object} body what was asked for the plain look
+ * @param {Object} body what was asked for that look
  * @param {Object} info of the run
  * @param {(part: any) => void} change
  */
@@ -37,7 +41,10 @@ export async function showMinimap(box, state, payload, body, info, change) {
   step = stepOf(state, payload, antecedents?.written ?? []);
   const status = el("p", { class: "hint", role: "status" });
   const shown = names.map((name) => attentionOf(name, state, payload, languages, change));
-  fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, info, change)), el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown), ...muting(state, change), status);
+  const models = el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown);
+  fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, info, change)), models, swipeHint(payload), ...muting(state, change), status);
+  models.scrollLeft = shown[names.indexOf(state.name)]?.offsetLeft - models.offsetLeft; // where it is one strip
+  cueEdges(models);
   const { said, costs } = await measured(body, payload);
   if (mine !== turn) return;
   status.textContent = said;
@@ -63,6 +70,12 @@ function titleOf({ name, token }, payload, again) {
     again();
   });
   return el("div", {}, title, pick);
+}
+
+/** On a narrow page the map is a strip, with a line instead of all that is told beside it. */
+function swipeHint({ target_tokens: written }) {
+  const sized = step === null ? "Every head" : `Large: “${written[step]}” needs it`;
+  return el("p", { class: "swipe" }, `${sized} · swipe for more · long press mutes`);
 }
 
 function attentionOf(name, state, payload, languages, change) {
@@ -140,20 +153,19 @@ function muting({ name, layer, head, edits }, change) {
  * @returns {Promise<{said: string, costs: {probability: number, heads: Cost[]}|null}>}
  */
 async function measured(body, payload) {
-  const how = "Click a head to enter it; press it long, or M, to mute it.";
+  const how = HOW();
   if (step === null) return { said: `All of one size: nothing is written here. ${how}`, costs: null };
-  const { packed, steps, edits, ...asked } = body;
+  const { packed, steps, ...asked } = body;
   const silent = "what a word loses without a head is not measured here";
   if (unmeasured) return { said: `All of one size: ${silent}. ${how}`, costs: null };
   try {
     const costs = await ask("/api/importance", { ...asked, step });
     const most = [...costs.heads].sort((a, b) => a.without - b.without)[0];
-    const share = (value) => `${(100 * value).toFixed(0)} %`;
-    const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${share(most.without)}.` : "";
-    return { said: `“${costs.token}” has ${share(costs.probability)}; the larger a head, the more it loses without it.${loss} ${how}`, costs };
+    const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${shareText(most.without)}.` : "";
+    return { said: `“${costs.token}” has ${shareText(costs.probability)}; the larger a head, the more it loses without it.${loss} ${how}`, costs };
   } catch (error) {
     unmeasured = error.status === 404;
-    const why = unmeasured ? silent : error.message;
+    const why = unmeasured ? silent : "what this word loses without a head could not be measured";
     return { said: `All of one size: ${why}. ${how}`, costs: null };
   }
 }
@@ -167,7 +179,7 @@ function sized(thumb, costs) {
   const most = Math.max(1e-6, ...costs.heads.map((cost) => lost(cost.without)));
   sideOf(canvas, SMALLEST + (LARGEST - SMALLEST) * Math.sqrt(lost(one.without) / most));
   thumb.dataset.lost = String(lost(one.without));
-  const said = `${thumb.getAttribute("aria-label").split(": ")[0]}: without it “${costs.token}” has ${(100 * one.without).toFixed(1)} %`;
+  const said = `${thumb.getAttribute("aria-label").split(": ")[0]}: without it “${costs.token}” has ${shareText(one.without)}`;
   thumb.title = said;
   thumb.setAttribute("aria-label", said);
 }

@@ -1,6 +1,7 @@
 // What a model makes of a text, drawn: shares as bars, and words that are new.
 
 import { newWords } from "./changes.js";
+import { shareText } from "./draw.js";
 import { el } from "./elements.js";
 
 /** @typedef {{text: string, probability: number}} Choice */
@@ -17,22 +18,13 @@ export function bare(token) {
 }
 
 /**
- * A share in words.
- * @param {number} share
- * @returns {string}
- */
-export function percent(share) {
-  return `${(100 * share).toFixed(1)} %`;
-}
-
-/**
  * Choices as bars, perhaps beside what they were.
  * @param {Choice[]} choices
  * @param {{was?: Choice[]|null, written?: (share: number) => string, open?: (i: number) => void,
  *   long?: boolean}} [options] was: of the plain run; open: a name may be chosen; long names
  * @returns {HTMLElement}
  */
-export function bars(choices, { was = null, written = percent, open, long = false } = {}) {
+export function bars(choices, { was = null, written = shareText, open, long = false } = {}) {
   const items = choices.map(({ text, probability }, i) => {
     const filled = el("i");
     filled.style.width = `${100 * Math.max(0, Math.min(1, probability))}%`;

@@ -8,8 +8,9 @@ import { ChatView } from "./chat.js";
 import { showCompare } from "./compare.js";
 import { showControls, showTabs } from "./controls.js";
 import { offerDrawing } from "./drawing.js";
-import { follow, savePng, saveSvg } from "./draw.js";
+import { cueEdges, follow, savePng, saveSvg } from "./draw.js";
 import { showEffect } from "./effect.js";
+import { spoken } from "./edits.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
 import { called, explained } from "./glossary.js";
@@ -22,10 +23,12 @@ import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumb
 import { selfAttentions, showRollout } from "./rollout.js";
 import { reseeded, showSampling } from "./sampling.js";
 import { showSearch } from "./search.js";
+import { bringIntoView } from "./reveal.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showStory } from "./story.js";
 import { showSwitches } from "./switches.js";
+import { toldRow } from "./told.js";
 import { offerTraining } from "./training.js";
 import { whileTyping } from "./typing.js";
 import { markUnknown } from "./unknown.js";
@@ -44,6 +47,7 @@ let looks = null; // those of the text that is drawn
 /** @type {(() => void)[]} */
 let lookAgain = []; // at texts that were set, not typed
 let turn = 0; // answers to an earlier turn come too late
+let isFar = false; // the picture was asked for from above, and may be out of sight
 let isTyping = false; // the newest text was not sent by hand: what is typed on takes its place
 
 /** Change a part of the state, perhaps by what it is now, and show what follows from it. */
@@ -51,10 +55,16 @@ async function change(given) {
   const part = typeof given === "function" ? given(state) : given;
   const held = document.activeElement?.closest(PLACES);
   const { token } = state;
-  state = fittedHere({ ...state, ...part });
+  state = fittedHere({ ...state, ended: "", ...part });
   history.replaceState(null, "", toHash(state));
   await show();
   if (held && !document.activeElement?.closest("main")) focusNear(held, token);
+}
+
+/** A change asked for beside the answer; a picture that it opens may be far below. */
+function changeFromAbove(part) {
+  isFar = part.view !== undefined;
+  return change(part);
 }
 
 /** The state as this run can show it. */
@@ -79,9 +89,11 @@ function focusNear(place, token) {
   (row || first)?.focus({ preventScroll: true });
 }
 
-/** Edits that count the words of a sentence do not fit another. */
+/** Edits that count the words of a sentence do not fit another; which those were is told once. */
 function unbound() {
-  return { edits: state.edits.filter(({ kind }) => !SENTENCE_BOUND.has(kind)), token: null, patch: null, prefix: [], plain: false };
+  const isBound = ({ kind }) => SENTENCE_BOUND.has(kind);
+  const ended = state.edits.filter(isBound).map((edit) => spoken(edit, looks?.plain?.source ?? state.source)).join("; ");
+  return { edits: state.edits.filter((edit) => !isBound(edit)), ended, token: null, patch: null, prefix: [], plain: false };
 }
 
 /** A new text; the way back leads to the last one. */
@@ -163,6 +175,8 @@ async function show() {
     say(found.plain ? "" : found.trouble);
     const drawn = draw();
     byId("view").removeAttribute("aria-busy");
+    if (isFar) bringIntoView(byId("tabs"), byId("view"));
+    isFar = false;
     await drawn;
   } catch (error) {
     if (mine !== turn || error.name === "AbortError") return;
@@ -195,7 +209,7 @@ function write(text) {
 
 function draw() {
   const { plain, changed } = looks;
-  showAnswer(byId("said"), byId("against"), task, state, looks, info, change);
+  showAnswer(byId("said"), byId("against"), task, state, looks, info, changeFromAbove);
   byId("desk").hidden = !plain; // first, for pictures ask how much room there is
   if (!plain) return undefined;
   const openLine = (line) => change({ ...unbound(), line });
@@ -206,7 +220,7 @@ function draw() {
   showCalls(byId("calls"), drawnBody());
   byId("search").hidden = !info.searches || !info.attentions.length;
   if (!byId("search").hidden) showSearch(byId("search"), state, drawnLook(), info.word_kinds, openFound);
-  showMinimap(byId("minimap"), state, drawnLook(), looks.body, info, change);
+  showMinimap(byId("minimap"), state, drawnLook(), drawnBody(), info, change);
   return drawPictures();
 }
 
@@ -242,7 +256,7 @@ function drawView() {
   if (state.view === "heads") return showHeads(box, info.measures, change);
   if (state.view === "story") return showStory(box, state, drawnLook(), drawnBody(), info, change);
   if (state.view === "compare") return showCompare(box, state, drawnLook(), drawnBody(), { ...info, examples: info.examples.map((one) => asExample(one).text) }, jump);
-  return showLook(box, drawnLook(), state, change);
+  return showLook(box, drawnLook(), state, toldRow(state, drawnLook(), info), change);
 }
 
 /** Change the state, a text included, as lessons do. */
@@ -306,6 +320,7 @@ function showInfo() {
       : el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
   byId("examples").replaceChildren(...examples);
+  cueEdges(byId("examples"));
   byId("training").hidden = !info.has_training;
   byId("chat").hidden = !info.chats;
   if (info.chats && !byId("chat").hasChildNodes()) new ChatView(byId("chat"));
@@ -331,8 +346,15 @@ function asExample(one) {
 function empty() {
   const [source, other] = asksForPicture() ? [state.source, byId("other").value.trim()] : typedTexts();
   if (isReady({ source, other })) return;
-  say("");
   change({ ...unbound(), source, other, line: 0 });
+  say(missing(source));
+}
+
+/** What to do where something is still to be given. */
+function missing(source) {
+  const field = form.fields[linesOf(source).length ? 1 : 0];
+  const how = field.kind === "image" ? "Choose, drop or paste a picture" : `Type something into “${field.label}”`;
+  return `${how}${info.examples.length ? ", or choose an example" : ""}.`;
 }
 
 function typedTexts() {
@@ -407,6 +429,7 @@ async function begin() {
 
 const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
+cueEdges(document.querySelector(".side"));
 offerDrawing(byId("drawing"));
 offerTraining(byId("training"));
 begin();

@@ -1,8 +1,10 @@
 // The stations of the story, in order: a title, a formula, a sentence and a figure each. What a
 // station needs decides whether a model has it; nothing here asks what kind of model it is.
 
+import { shareText } from "./draw.js";
 import { bars, chips, heat, largestOf, patches, piecesOf, strip, strips, waves } from "./figures.js";
 import { el } from "./elements.js";
+import { placeOf } from "./told.js";
 
 /**
  * The answer of /api/story.
@@ -19,6 +21,7 @@ import { el } from "./elements.js";
  * @property {"source"|"target"|"text"|string} side whose rows are followed
  * @property {string} [picture] that was read, as a data URL
  * @property {number[]} [grid] its rows and columns of patches
+ * @property {{kind: string}[]} edits what was changed for it
  */
 
 /**
@@ -32,9 +35,9 @@ import { el } from "./elements.js";
  */
 
 const size = (vector) => vector.length;
+const begun = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const quoted = (text) => `“${text}”`;
 const most = ({ steps }) => steps.columns[steps.weights.indexOf(Math.max(...steps.weights))];
-const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
 const hasBlocks = ({ kind }) => kind === "blocks";
 const mine = ({ steps, story }) => story.sublayers.find(({ kind }) => kind === steps.name.split(".").at(-1)) ?? story.sublayers[0];
 const fed = ({ story }) => story.sublayers.find(({ kind }) => kind === "feed_forward");
@@ -90,12 +93,20 @@ function products({ steps }, s) {
   ];
 }
 
+/** Whether a code of its position was added to the vector. */
+const hasCode = ({ story }) => story.embedded.codes.some((code) => code.some((one) => one !== 0));
+
+/** Why no code was added. */
+function codeless({ story, edits }) {
+  const { kind } = story.embedded;
+  if (edits.some((edit) => edit.kind === "no_positions")) return "No code of its [position] was added, because positions are off.";
+  if (kind === "none") return "This model has no positions, so no code is added.";
+  return `Positions of the kind ${kind} add no code to the vector: they are told inside the attention.`;
+}
+
 function positionFigures({ story, steps, side }) {
-  const { codes, distances, kind } = story.embedded;
+  const { codes, distances } = story.embedded;
   const at = steps.token;
-  if (!codes.some((code) => code.some((one) => one !== 0))) {
-    return [el("p", { class: "hint" }, `Positions of the kind ${kind} add no code to the vector${kind === "none" ? "" : ": they are told inside the attention"}.`)];
-  }
   const by = (t, s) => `position ${t}, dimension ${s}`;
   const tall = Math.min(160, Math.max(48, 9 * codes.length));
   const apart = (t, s) => `positions ${t} and ${s}: distance`;
@@ -146,10 +157,14 @@ export const STATIONS = [
     id: "vector",
     title: "A vector, and its position",
     needs: (told) => hasBlocks(told) && Boolean(told.story.embedded),
-    formula: () => "{x:x} = embedding(token) + {p:code(position)}",
-    say: (told) => `${quoted(told.reads)} becomes a list of ${size(told.story.embedded.vector)} numbers, and its [position] is joined to it: position ${told.steps.token}.`,
+    formula: (told) => `{x:x} = embedding(token)${hasCode(told) ? " + {p:code(position)}" : ""}`,
+    say: (told) => {
+      const list = `${quoted(told.reads)} becomes a list of ${size(told.story.embedded.vector)} numbers`;
+      return hasCode(told) ? `${list}, and its [position] is joined to it: position ${told.steps.token}.` : `${list}. ${codeless(told)}`;
+    },
     figure: (told) => {
       const { token, code, vector } = told.story.embedded;
+      if (!hasCode(told)) return [strip(`vector of ${told.reads}`, token, "x"), strip("= what the first layer reads", vector, "x")];
       return [strip(`vector of ${told.reads}`, token, "x"), strip("+ code of its position", code, "p"), strip("= what the first layer reads", vector, "x"), ...positionFigures(told)];
     },
   },
@@ -165,7 +180,7 @@ export const STATIONS = [
     id: "query",
     title: "A query and keys",
     formula: ({ kind }) => (kind === "blocks" ? "{q:q} = {x:x} W_Q    {k:k_s} = {x:x_s} W_K" : "{q:s_t} asks, {k:h_s} answer"),
-    say: (told) => `${quoted(told.reads)} makes a [query]; each of ${names(told).length} positions offers a [key]. This is one [head] of one [layer].`,
+    say: (told) => `${begun(placeOf(told.reads, told.writes))} makes a [query]; each of ${names(told).length} positions offers a [key]. This is one [head] of one [layer].`,
     figure: (told) => [
       ...(hasBlocks(told) ? [strip("what the layer is given", mine(told).given, "x")] : []),
       strip("its query", told.steps.query, "q"),
@@ -200,7 +215,7 @@ export const STATIONS = [
     id: "softmax",
     title: "Softmax",
     formula: () => "{w:w_s} = exp(score_s) / Σ_r exp(score_r)",
-    say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${share(Math.max(...told.steps.weights))}. Hidden positions get nothing.`,
+    say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${shareText(Math.max(...told.steps.weights))}. Hidden positions get nothing.`,
     figure: (told) => [bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: true })],
   },
   {
@@ -275,7 +290,7 @@ export const STATIONS = [
     title: "Probabilities",
     needs: ({ outcome }) => Boolean(outcome),
     formula: ({ kind }) => (kind === "blocks" ? "p = softmax({x:x} W_{vocabulary})" : "p = softmax({x:out} W_{vocabulary})"),
-    say: ({ outcome }) => `Every possible outcome gets a score, a [logit]; the [softmax] makes probabilities of them. Most probable: ${quoted(outcome.choices[0].text)}, ${share(outcome.choices[0].probability)}.`,
+    say: ({ outcome }) => `Every possible outcome gets a score, a [logit]; the [softmax] makes probabilities of them. Most probable: ${quoted(outcome.choices[0].text)}, ${shareText(outcome.choices[0].probability)}.`,
     figure: ({ outcome }) => [
       bars(
         [...outcome.choices.map(({ text, probability }) => ({ name: text, value: probability, share: probability, note: text === outcome.chosen ? "chosen" : "" })), ...(outcome.rest > 5e-4 ? [{ name: "all others", value: outcome.rest, share: outcome.rest, note: "" }] : [])],

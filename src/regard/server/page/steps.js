@@ -4,6 +4,7 @@ import { drawCells, drawSteps, headOf, tokensOf } from "./draw.js";
 import { el, fill, scrollBehaviour } from "./elements.js";
 import { ask } from "./api.js";
 import { oneHead } from "./state.js";
+import { placeOf } from "./told.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -25,7 +26,7 @@ export async function showSteps(box, state, payload, body, change) {
   const head = oneHead(state.head) ?? (heads === 1 ? 0 : null);
   const canvas = el("div", { class: "canvas" });
   const { name, layer, token } = state;
-  const parts = [title(tokens[token], state, head, change), headButtons(heads, head, change)];
+  const parts = [title(tokens[token], state, head, change), madeAt(payload, state), headButtons(heads, head, change)];
   if (head === null) {
     fill(box, ...parts, el("p", { class: "hint" }, EACH), canvas);
     drawHeads(canvas, state, payload, change);
@@ -68,6 +69,13 @@ function title(token, { name, layer }, head, change) {
   const words = el("h2", { id: "steps-title" }, head === null ? "Every head of “" : "Six steps of “", token, "”");
   const where = el("p", { class: "caption" }, `${name}, layer ${layer}${head === null ? "" : `, head ${head}`}`);
   return el("div", { class: "title" }, words, where, close);
+}
+
+/** Where the query is made: a word that is written has not been read there. */
+function madeAt({ axes, target_tokens: written, sides }, { name, token }) {
+  if (axes?.[name]?.rows !== "target") return "";
+  const reads = token ? written[token - 1] : sides?.input?.labels?.[0];
+  return reads ? el("p", { class: "caption" }, `The query is made at ${placeOf(reads, written[token]).replace(/,$/, "")}.`) : "";
 }
 
 /** Why the numbers of a head that was changed are as they are. */

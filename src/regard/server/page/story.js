@@ -9,6 +9,7 @@ import { formula } from "./figures.js";
 import { explained, purpose } from "./glossary.js";
 import { STATIONS } from "./stations.js";
 import { oneHead } from "./state.js";
+import { toldHead, toldRow } from "./told.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -21,7 +22,7 @@ let turn = 0; // an answer to an earlier question comes too late
 let playing = 0; // of the timer, or 0
 
 /**
- * Draw the story of the chosen token, or of the first one.
+ * Draw the story of the chosen token and head, or of those that the headline names.
  * @param {HTMLElement} box
  * @param {State} state
  * @param {Object} payload the look that is drawn
@@ -34,13 +35,16 @@ export async function showStory(box, state, payload, body, info, change) {
   stop();
   if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
   const { rows, axes } = tokensOf(payload, state.name);
-  const token = followed(state.token, rows);
+  const token = followed(toldRow(state, payload, info), rows);
+  const head = oneHead(state.head) === null ? await toldHead(state, payload, body, info) : null;
+  if (mine !== turn) return undefined;
+  if (head) return change(head); // the lists above the picture name it, too
   const { packed, ...asked } = body;
   const steps = { name: state.name, layer: state.layer, head: oneHead(state.head) ?? 0, token };
   try {
     const { picture } = payload;
     const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
-    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, ...(picture && grid && { picture, grid }) };
+    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, edits: body.edits ?? [], ...(picture && grid && { picture, grid }) };
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
     const cards = (station) => claimCards(station, named, state, body, info, change);
@@ -59,7 +63,7 @@ function untold(why, token, change) {
   return [el("p", { class: "hint", role: "status" }, `There is no story of this attention: ${why.replace(/^the story of .* cannot be told: /, "")}.`), steps];
 }
 
-/** The row that is followed: the chosen one, else one in the middle, where something can be seen. */
+/** The row that is followed: the one that is spoken of, else one in the middle, where something can be seen. */
 export function followed(token, rows) {
   if (token !== null && token >= 0 && token < rows.length) return token;
   return Math.min(rows.length - 1, Math.floor(rows.length / 2));

@@ -3,6 +3,7 @@
 
 import { found, without, withEdit } from "./edits.js";
 import { choice, el } from "./elements.js";
+import { bare } from "./outcomes.js";
 import { wordsOf } from "./words.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -13,12 +14,12 @@ let held = null;
 /**
  * The words of the sentence as chips that can be dragged, and as lists.
  * @param {State} state
- * @param {{source: string}} payload
+ * @param {{source: string, source_tokens: string[]}} payload
  * @param {(next: (edits: any[]) => any[]) => void} set
  * @returns {HTMLElement}
  */
-export function swapping(state, { source }, set) {
-  const words = wordsOf(source);
+export function swapping(state, { source, source_tokens: tokens }, set) {
+  const words = readWords(source, tokens);
   const now = found(state.edits, { kind: "swap" });
   const apply = (first, second) => {
     held = null;
@@ -28,14 +29,25 @@ export function swapping(state, { source }, set) {
   return el("div", {}, chips(source, words, now, apply), lists(words, now, apply, undo));
 }
 
+const SIGN = /^[^\p{L}\p{N}]+$/u; // no letter in it
+
+/**
+ * The words as the model read them, by their numbers in the sentence; null: it did not read that sign.
+ * @returns {(string|null)[]}
+ */
+function readWords(source, tokens) {
+  const read = tokens.map(bare);
+  return wordsOf(source).map((word) => read.find((token) => token.toLowerCase() === word.toLowerCase()) ?? (SIGN.test(word) ? null : word));
+}
+
 function chips(source, words, now, apply) {
   if (held?.source !== source) held = null; // words are counted in one sentence
   const said = el("span", { class: "hint", role: "status" });
   const order = words.map((_, i) => (i === now?.first ? now.second : i === now?.second ? now.first : i));
-  const all = order.map((i) => chip(i, words[i], now, source, apply, () => tell()));
+  const all = order.filter((i) => words[i] !== null).map((i) => chip(i, words[i], now, source, apply, () => tell()));
   const tell = () => {
     all.forEach((one) => one.setAttribute("aria-pressed", String(Number(one.dataset.word) === held?.word)));
-    said.textContent = held ? `“${words[held.word]}” is held: choose the word to swap it with, or Escape.` : "Drag a word onto another to swap them, or choose one and then the other.";
+    said.textContent = held ? `“${words[held.word]}” is held: choose the word to swap it with, or the same word again to let go.` : "Drag a word onto another to swap them, or choose one and then the other.";
   };
   tell();
   const box = el("div", { class: "chips draggable", role: "group", "aria-label": "Words to swap" }, ...all);
@@ -85,7 +97,7 @@ function chip(i, word, now, source, apply, tell) {
 }
 
 function lists(words, now, apply, undo) {
-  const options = [["", "–"], ...words.map((word, i) => [String(i), `${i}: ${word}`])];
+  const options = [["", "–"], ...words.flatMap((word, i) => (word === null ? [] : [[String(i), `${i}: ${word}`]]))];
   const change = () => {
     const [a, b] = [first, second].map((one) => one.querySelector("select").value);
     if (a !== "" && b !== "" && a !== b) apply(Number(a), Number(b));

@@ -7,7 +7,7 @@
 // Keyboard: Tab enters a view, the arrow keys move, Enter does what a click does. Drawing again into
 // the same box keeps the focus where it was, and a picture of the same size its place.
 //
-//   drawMatrix(box, payload, {name, layer, head, title, onToken})    head: null = mean of all heads
+//   drawMatrix(box, payload, {name, layer, head, title, row, onToken})    head: null = mean of all heads; row: marked
 //   drawCells(box, {label, rows, columns, headings, weights, signed, onCell})   any table of weights
 //   drawLines(box, payload, {name, layer, heads, threshold, onToken})   heads: null = every head
 //   drawGrid(box, payload, {name, onPick})
@@ -303,19 +303,19 @@ function nothing(box, text) {
 
 // ---------------------------------------------------------------- matrix
 
-export function drawMatrix(box, payload, { name, layer, head = null, title, onToken } = {}) {
+export function drawMatrix(box, payload, { name, layer, head = null, title, row = null, onToken } = {}) {
   if (!payload.attentions[name]) return nothing(box, "This system does not attend.");
   const { rows, columns, headings } = tokensOf(payload, name);
   drawCells(box, {
     label: title ?? `${name}, layer ${layer}, head ${headName(head)}`, rows, columns, headings,
-    weights: headOf(payload, name, layer, head), headLabel: headName(head),
+    weights: headOf(payload, name, layer, head), headLabel: headName(head), row,
     onCell: onToken && ((t, s) => onToken(t, { name, layer, head, s })),
   });
 }
 
 // A table of weights from 0 to 1, or of changes (`signed`), which are blue above 0 and orange below.
-// onCell(t, s): s is null for the name of a row.
-export function drawCells(box, { label, rows, columns, headings, weights, headLabel, signed = false, onCell }) {
+// onCell(t, s): s is null for the name of a row. `row` is marked; null: none.
+export function drawCells(box, { label, rows, columns, headings, weights, headLabel, signed = false, row: marked = null, onCell }) {
   const size = cellSizes(box, rows, columns);
   const { left, top, wide, high, overhang } = size;
   const frame = begin(box, label, left + wide * columns.length + overhang, top + high * rows.length + 34);
@@ -354,6 +354,12 @@ export function drawCells(box, { label, rows, columns, headings, weights, headLa
   const made = many ? pixelCells(frame, table) : elementCells(box, table);
   svg.append(made.group, cross, above, side, corner,
     scaleOf({ y: top + high * rows.length + 12, x: left, ink: inkFor, most, signed, width: wide * columns.length }));
+  if (rowNames[marked]) {
+    const frameOf = { x: left - 1, y: top + high * marked - 1, width: wide * columns.length, height: high + 1 };
+    const style = { fill: "none", stroke: colours.ink, "stroke-width": 2, "pointer-events": "none" };
+    made.group.after(make("rect", { ...frameOf, ...style, "data-marked": marked }));
+    for (const [key, value] of [["fill", colours.ink], ["font-weight", 700]]) rowNames[marked].querySelector("text").setAttribute(key, value);
+  }
   made.onCell?.((t, s) => crossAt(svg, cross, size, rows.length, columns.length, t, s));
   if (!many) crossOnCells(svg, cross, size, rows.length, columns.length);
   const reveal = sticky(scroller, [
@@ -568,7 +574,7 @@ export function drawLines(box, payload,
     legend.group);
   if (!lines.length) {
     svg.append(make("text", { x: width / 2, y: at(0) + 4, "text-anchor": "middle" },
-      `nothing reaches ${threshold}`));
+      looksNowhere(payload, { name, layer, shown }) ? "muted: this head looks nowhere" : `nothing reaches ${threshold}`));
   }
   const light = lines.length > MANY ? pixelLines(frame, lines, sides, story) : elementLines(svg, lines, sides, story);
   spotlight(svg, light);
@@ -579,6 +585,11 @@ export function drawLines(box, payload,
       if (i < rows.length) onToken(i, { name, layer, head, s: null });
     }),
   });
+}
+
+// Whether one head is drawn, and its weights were multiplied by 0.
+function looksNowhere(payload, { name, layer, shown }) {
+  return shown.length === 1 && shown[0] !== null && Array.from(headOf(payload, name, layer, shown[0])).every((row) => Array.from(row).every((weight) => weight === 0));
 }
 
 // Every line from the threshold on, weak ones first; equals side by side, a head each.
@@ -972,7 +983,7 @@ function styleOf(box) {
   };
 }
 
-const LEGEND = "★ the best · ■ finished · ✕ pruned: point at it for the reason · in per cent: how probable the "
+const LEGEND = "★ the best · ■ finished · ✕ pruned: choose it for the reason · in per cent: how probable the "
   + "token is after those before it";
 const SIGNS = { open: "", pruned: " ✕", finished: " ■", best: " ★" };
 const wordsOf = (node) => node.parent === null

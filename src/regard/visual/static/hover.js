@@ -28,6 +28,12 @@ export function tellerOf(readout, paper, font) {
   return { tip, tell, hide: () => { tip.hidden = true; } };
 }
 
+let last = null; // where the pointer was moved to
+addEventListener("pointermove", ({ clientX: x, clientY: y }) => { last = { x, y }; }, { passive: true });
+
+/** Whether the pointer stands still: then the page was scrolled beneath it, and nobody points. */
+const isStill = ({ clientX: x, clientY: y }) => last !== null && last.x === x && last.y === y;
+
 /**
  * Tell the <title> of whatever in the picture is pointed at or focused. While it is told, the
  * browser's own hint, which would cover ours, has nothing to show.
@@ -41,7 +47,8 @@ export function tellTitles(svg, { tell, hide }) {
     hushed = null;
   };
   const titleOf = (target) => target.closest?.("svg *")?.querySelector(":scope > title");
-  svg.addEventListener("pointerover", (event) => {
+  const point = (event) => {
+    if (isStill(event)) return;
     const title = titleOf(event.target);
     if (title && title === hushed?.title) return;
     restore();
@@ -49,7 +56,8 @@ export function tellTitles(svg, { tell, hide }) {
     hushed = { title, text: title.textContent };
     title.textContent = "";
     tell(hushed.text, event.clientX, event.clientY);
-  });
+  };
+  for (const kind of ["pointerover", "pointermove"]) svg.addEventListener(kind, point);
   svg.addEventListener("pointerleave", () => {
     restore();
     hide();
