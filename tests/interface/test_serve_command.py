@@ -152,7 +152,7 @@ def test_the_demo_opens_a_page_that_becomes_the_run_s(monkeypatch, settings, tmp
     monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
     served = []
 
-    def serve(run, listening, *, api_key, rate_limit, on_start):
+    def serve(run, listening, *, api_key, rate_limit, on_start, beside):
         served.append((run.folder.path, address_of(listening), api_key))
         on_start("http://127.0.0.1:1")
 

@@ -252,7 +252,8 @@ PATHS = {
     "language": {"/api/generate", "/api/words", "/api/importance"},
 }
 PROGRESS = {"/api/heads/progress", "/api/search/progress"}
-ASKED = {"/api/info", "/api/heads", *PROGRESS, "/api/drawing", "/api/words"}
+TRAINING = {"/api/training", "/api/training/film"}
+ASKED = {"/api/info", "/api/heads", *PROGRESS, *TRAINING, "/api/drawing", "/api/words"}
 """By GET."""
 ALWAYS = {*ASKED - {"/api/words"}, "/api/explain", "/api/search", "/api/story", "/api/read"}
 

@@ -53,7 +53,8 @@ def samples(service: Service) -> Mapping[str, Schema]:
     source, _, target = service.run.recipe.data.direction.partition("-")
     edits = [{"kind": "temperature", "value": 2}]
     first = next(iter(attentions(service, example)), {"name": "decoder.cross"})
-    row = {"name": first["name"], "layer": 0, "head": 0, "token": 0}
+    head = {"name": first["name"], "layer": 0, "head": 0}
+    word = next(iter(text.split()), "a")
     return {
         **{verb_path(verb): _request(verb, example) for verb in service.task.verbs},
         "/translate": {"q": text, "source": source, "target": target},
@@ -65,7 +66,8 @@ def samples(service: Service) -> Mapping[str, Schema]:
         "/api/words": {"begins": ""},
         "/api/explain": {**service.look_at(example), "edits": edits},
         "/api/importance": {**service.look_at(example), "step": 0},
-        "/api/story": {**service.look_at(example), "steps": row},
+        "/api/story": {**service.look_at(example), "steps": {**head, "token": 0}},
+        "/api/search": {**head, "row": word, "column": word},
         "/api/read": {"text": text},
         "/api/beam": {"source": text, "n_beams": 2},
         "/api/stream": {"source": text},
