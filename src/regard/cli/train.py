@@ -76,7 +76,7 @@ def train(
     if schema:
         print(json.dumps(Recipe.model_json_schema(), indent=2))
         return
-    overrides = [*(settings or ()), *(["train.film=true"] if serve else ())]
+    overrides = [*(["train.film=true"] if serve else ()), *(settings or ())]
     if recipe is not None:
         asked = load_recipe(recipe, overrides)
         folder = out or Path("runs") / recipe_name(recipe)

@@ -53,7 +53,7 @@ class Film:
 
     def __init__(self, prepared: Prepared, folder: RunFolder, say: Callable[[str], None]) -> None:
         self._prepared, self._path, self._say = prepared, folder.film, say
-        self._lines: dict[int, str] | None = None
+        self._lines: dict[int, bytes] | None = None
         """Step -> its frame, once there is one."""
         self._run: Any = None
         self._scene: Scene | None = None
@@ -75,7 +75,7 @@ class Film:
             self._lines = {one["step"]: _line(one) for one in kept}
         self._lines[step] = _line(frame)
         _shorten(self._lines)
-        write_whole(self._path, "".join(self._lines.values()))
+        write_whole(self._path, b"".join(self._lines.values()))
 
     def _frame(self, step: int, model: nn.Module) -> dict[str, Any] | None:
         """What the model makes of the scene; None where nothing can be looked at."""
@@ -136,11 +136,11 @@ def _copy_of(prepared: Prepared, model: nn.Module) -> Any:
         return TASKS[recipe.task].load(path, device=str(prepared.device))
 
 
-def _line(frame: Mapping[str, Any]) -> str:
-    return json.dumps(frame, ensure_ascii=False) + "\n"
+def _line(frame: Mapping[str, Any]) -> bytes:
+    return (json.dumps(frame, ensure_ascii=False) + "\n").encode()
 
 
-def _shorten(lines: dict[int, str]) -> None:
+def _shorten(lines: dict[int, bytes]) -> None:
     """Take out frames until there is room, never the first nor the last."""
     while len(lines) > 2 and (len(lines) > FRAMES or _size(lines) > BYTES):
         steps = list(lines)
@@ -152,5 +152,5 @@ def _neighbours(steps: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     return zip(steps, steps[1:], steps[2:], strict=False)
 
 
-def _size(lines: Mapping[int, str]) -> int:
+def _size(lines: Mapping[int, bytes]) -> int:
     return sum(map(len, lines.values()))

@@ -62,7 +62,7 @@ def make_app(
         limits=limits,
         batching=batching,
         on_batch=metrics.batches.observe,
-        recover=_set_up_again(run),
+        recover=_set_up_again(*(one for one in (run, beside) if one is not None)),
     )
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
@@ -113,9 +113,10 @@ def _comparable(run: Any, beside: Any) -> Any:
     return beside
 
 
-def _set_up_again(run: Any) -> Callable[[], None]:
-    """What makes the run's engines anew that are no Python of ours, and tries them."""
-    kept = [(one, one.to_json()) for one in TASKS[run.task].tokenizers(run) if one is not None]
+def _set_up_again(*runs: Any) -> Callable[[], None]:
+    """What makes the runs' engines anew that are no Python of ours, and tries them."""
+    tokenizers = [one for run in runs for one in TASKS[run.task].tokenizers(run)]
+    kept = [(one, one.to_json()) for one in tokenizers if one is not None]
 
     def set_up() -> None:
         for tokenizer, text in kept:

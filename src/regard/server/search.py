@@ -63,7 +63,7 @@ class Searching:
         service, self._done = self.service, 0
         try:  # reading the data is slow and needs no model: the thread that has it stays free
             records = await asyncio.to_thread(service.task.records_of, service.run, SPLIT)
-        except RegardError:  # which may name files of this machine
+        except (RegardError, OSError):  # which may name files of this machine
             why = "it has none, or its data is not here"
             raise RefusedError(404, f"the texts of this run cannot be searched: {why}") from None
         texts = SearchedTexts(service.task, service.run, SPLIT)

@@ -68,12 +68,28 @@ class ChatPrompts:
         if truncate is None:
             remedy = "shorten it, or let its oldest turns be dropped (--truncate left)"
             raise DataError(self._too_long("conversation", len(ids), remedy))
-        room, left = max(self.context // 2, self.context + 1 - max_new), messages
-        while len(ids) > room and (later := _later(left)):
-            left, ids = later, self.ids(later)
+        room = max(self.context // 2, self.context + 1 - max_new)
+        ids = self._first_within(room, list(_shortened(messages)), ids)
         if len(ids) > self.context:
             raise DataError(self._too_long("last turn alone", len(ids), "shorten it"))
         return ids
+
+    def _first_within(
+        self, room: int, shorter: Sequence[Sequence[Message]], whole: list[int]
+    ) -> list[int]:
+        """The ids of the first of ever shorter conversations that fits, or of the last.
+
+        Found by halving: to write down every one would take the square of their number.
+        """
+        low, high, ids = 0, len(shorter) - 1, whole
+        while low <= high:
+            middle = (low + high) // 2
+            tried = self.ids(shorter[middle])
+            if len(tried) <= room:
+                high, ids = middle - 1, tried
+            else:
+                low = middle + 1
+        return self.ids(shorter[-1]) if shorter and len(ids) > room else ids
 
     def end_of_turn(self) -> int | None:
         """The token that the template writes after what the model says."""
@@ -140,6 +156,12 @@ def _check(messages: Sequence[Any]) -> None:
                 f"message {number}: expected a 'role' ({', '.join(ROLES)}) and a text as "
                 f"'content', but found {message!r:.60}"
             )
+
+
+def _shortened(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """The same conversation with ever more of its oldest turns left out."""
+    while messages := _later(messages):
+        yield list(messages)
 
 
 def _later(messages: Sequence[Message]) -> list[Message]:

@@ -97,7 +97,7 @@ class Deeds:
         return do("search", self, row, column, **how, split=split, n=n, shown=shown)
 
     def export(self, to: str, out: str | Path) -> Any:
-        """Write it in the format ``to`` of the ecosystem (hf, ctranslate2, onnx): an ``Export``.
+        """Write it in the format ``to`` (hf, ctranslate2, onnx, web): an ``Export``.
 
         ``out`` is a folder, new or empty.
         """

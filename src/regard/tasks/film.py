@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.core.files import parse_json, read_text
+from regard.core.files import parse_json
 from regard.visual.look_files import look_svg
 from regard.visual.payload import Selected, unpacked
 from regard.visual.report import Looked
@@ -26,12 +26,12 @@ def read_film(path: Path) -> list[dict[str, Any]]:
 
     The file may come from anybody: what is no frame is left out, and so is a link.
     """
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > READABLE:
         return []
     frames: dict[int, dict[str, Any]] = {}
-    for text in read_text(path, READABLE).split("\n"):
+    for line in path.read_bytes().split(b"\n"):
         try:
-            frame = parse_json(text)
+            frame = parse_json(line.decode("utf-8"))
         except ValueError:
             continue
         if isinstance(frame, dict) and _is_frame(frame):
@@ -54,10 +54,18 @@ def film_strip(path: Path) -> list[Looked]:
     frames = [frame for frame in read_film(path) if frame["look"]["attentions"]]
     n = min(SHOWN, len(frames))
     chosen = [frames[round(i * (len(frames) - 1) / max(1, n - 1))] for i in range(n)]
-    return [_shown(frame) for frame in chosen]
+    return [one for one in map(_shown, chosen) if one is not None]
 
 
-def _shown(frame: Mapping[str, Any]) -> Looked:
+def _shown(frame: Mapping[str, Any]) -> Looked | None:
+    """A frame as a picture; None where its numbers are no weights."""
+    try:
+        return _picture(frame)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _picture(frame: Mapping[str, Any]) -> Looked:
     weights = frame["look"]["attentions"]
     arrays = {name: [unpacked(one) for one in layers] for name, layers in weights.items()}
     when = "Before the first step" if frame["step"] == 0 else f"At step {frame['step']:,}"

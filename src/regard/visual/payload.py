@@ -28,6 +28,7 @@ layer: rows sum to 1, so most of the bytes are small.
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,8 +279,18 @@ def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
 
 
 def unpacked(one: Mapping[str, Any]) -> npt.NDArray[np.float32]:
-    """The array that ``packed`` was given; with 8 bits, in steps of 1/255."""
-    raw = np.frombuffer(zlib.decompress(base64.b64decode(one["data"])), np.uint8)
+    """The array that ``packed`` was given; with 8 bits, in steps of 1/255.
+
+    It may come from anybody: more bytes than its shape has are never made.
+    """
+    size = math.prod(one["shape"]) * one["bits"] // 8
+    try:
+        data = zlib.decompressobj().decompress(base64.b64decode(one["data"]), size + 1)
+    except zlib.error as error:
+        raise ValueError(f"not packed weights: {error}") from None
+    if len(data) != size:
+        raise ValueError(f"not packed weights: {len(data)} bytes, where the shape has {size}")
+    raw = np.frombuffer(data, np.uint8)
     if one["bits"] == 8:
         numbers = raw.astype(np.float32) / 255
     else:

@@ -1,6 +1,8 @@
 """The film of a training: frames of one example, which cost the training nothing but time."""
 
+import base64
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from text_runs import WRITE, language
 import regard
 from regard.runs import film
 from regard.runs.train import train
-from regard.tasks.film import read_film
+from regard.tasks.film import film_strip, read_film
 from regard.tasks.recipe import recipe_from
 from regard.visual.payload import packed, unpacked
 
@@ -45,11 +47,17 @@ def test_filming_tells_nobody_that_a_text_was_cut_off(settings, tmp_path, caplog
     assert len(told) == 1  # of the report's own look
 
 
-def test_filming_changes_no_weight(out, run_path):
-    ours, theirs = (load_file(one / "model.safetensors") for one in (out, run_path))
-    assert {*ours} == {*theirs}
-    assert all(ours[name].equal(theirs[name]) for name in ours)
-    assert not (run_path / "film.jsonl").exists()  # only where it is asked for
+def test_filming_changes_no_weight(settings, tmp_path):
+    """Dropout draws numbers, of which a film must not take any; nor does going on change them."""
+    drops = {**settings, "model": {**settings["model"], "dropout": 0.3}}
+    plain, whole, halves = (tmp_path / name for name in ("plain", "whole", "halves"))
+    train(recipe_from(drops), plain, test_sets=())
+    train(filmed(drops), whole, test_sets=())
+    train(filmed(drops, max_steps=20), halves, test_sets=())
+    train(filmed(drops), halves, resume=True, test_sets=())
+    wanted, *others = (load_file(one / "model.safetensors") for one in (plain, whole, halves))
+    assert all(found[name].equal(wanted[name]) for found in others for name in wanted)
+    assert not (plain / "film.jsonl").exists()  # only where it is asked for
 
 
 def test_a_frame_is_what_the_run_of_those_weights_says_and_sees(out):
@@ -126,12 +134,35 @@ def test_what_was_packed_is_unpacked(bits, near):
     np.testing.assert_allclose(found, weights, atol=near + 1e-7, rtol=0)
 
 
+def damaged(one):
+    """Weights that somebody wrote who does not know how, or who wants the memory of others."""
+    bomb = base64.b64encode(zlib.compress(bytes(10**6))).decode()
+    yield {**one, "data": "no base64"}
+    yield {**one, "data": one["data"][: len(one["data"]) // 2]}
+    yield {**one, "data": bomb}
+    yield {**one, "shape": [10**9, 10**9, 10**9]}
+
+
+def test_weights_that_are_none_are_refused_and_their_frame_is_left_out(out, tmp_path):
+    frame = read_film(out / "film.jsonl")[0]
+    (name, layers), *_ = frame["look"]["attentions"].items()
+    for one in damaged(layers[0]):
+        with pytest.raises(ValueError):
+            unpacked(one)
+        look = {**frame["look"], "attentions": {name: [one]}}
+        (tmp_path / "film.jsonl").write_text(json.dumps({**frame, "look": look}))
+        assert film_strip(tmp_path / "film.jsonl") == []
+    assert len(film_strip(out / "film.jsonl")) == 3
+
+
 def test_what_is_no_frame_is_left_out(tmp_path):
     path = tmp_path / "film.jsonl"
     assert read_film(path) == []
     good = {"step": 3, "said": "x", "look": {"attentions": {}}}
     bad = [{**good, "step": "3"}, {**good, "said": 3}, {**good, "look": []}, [], 7]
     path.write_text("".join(json.dumps(one) + "\n" for one in [*bad, good]) + "{")
+    assert read_film(path) == [good]
+    path.write_bytes(b"\xff\n" + path.read_bytes())  # one damaged byte costs its line
     assert read_film(path) == [good]
     (tmp_path / "link.jsonl").symlink_to(path)
     assert read_film(tmp_path / "link.jsonl") == []

@@ -133,6 +133,14 @@ def test_the_oldest_turns_are_dropped_and_the_system_stays(run):
     assert len(found) <= 120 + 1 - 30 < len(longer)
 
 
+def test_few_conversations_are_written_down_to_find_what_fits(run, monkeypatch):
+    written = []
+    ids = ChatPrompts.ids
+    monkeypatch.setattr(ChatPrompts, "ids", lambda self, one: written.append(1) or ids(self, one))
+    prompts(run).fitting(turns(60), max_new=30, truncate="left")
+    assert len(written) <= 8  # of 60
+
+
 def test_what_fits_is_left_alone(run):
     assert prompts(run).fitting(ADA, max_new=500, truncate="left") == prompts(run).ids(ADA)
 

@@ -61,7 +61,11 @@ async function importance(run, asked) {
   const key = JSON.stringify([asked.source, asked.target ?? null, asked.edits ?? []]);
   const last = look.written.length;
   const step = number(asked.step, "step", 0, last);
-  if (!measured.has(key)) measured.set(key, importances(run, look, pause));
+  if (!measured.has(key)) {
+    const going = importances(run, look, pause);
+    measured.set(key, going);
+    going.catch(() => measured.delete(key));
+  }
   if (measured.size > MEASURED) measured.delete(measured.keys().next().value);
   const { tokens, whole, heads } = await measured.get(key);
   return { token: tokens[step], probability: whole[step], heads: heads.map(({ without, ...head }) => ({ ...head, without: without[step] })) };

@@ -7,6 +7,8 @@ import { called } from "./glossary.js";
 import { bare, bars } from "./outcomes.js";
 import { streamed } from "./stream.js";
 
+const MOST_TURNS = 255; // the server takes 256; an odd number of the last begins with the reader's
+
 /** @typedef {{role: "user"|"assistant", content: string, tokens?: {id: number, text: string}[]}} Message */
 
 /** A box to talk in. */
@@ -150,7 +152,7 @@ export class ChatView {
 }
 
 function turnsOf(messages) {
-  return messages.map(({ role, content }) => ({ role, content }));
+  return messages.slice(-MOST_TURNS).map(({ role, content }) => ({ role, content }));
 }
 
 /**

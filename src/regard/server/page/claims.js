@@ -35,6 +35,13 @@ function sharpness(look, { name, layer }) {
   return rows.reduce((a, b) => a + b, 0) / rows.length;
 }
 
+/** The factor of a head's scores, without what-ifs; a temperature of as much takes it away. */
+export async function scaleOf(body, { name, layer, head }) {
+  const { packed, edits, ...asked } = body;
+  const { steps } = await ask("/api/explain", { ...asked, steps: { name, layer, head: head ?? 0, token: 0 } });
+  return Number(Math.max(0.01, steps.scale ?? 1).toPrecision(3));
+}
+
 /** Before and after, in words. */
 function compared(plain, changed, what) {
   const [was, is] = [answerOf(plain), answerOf(changed)];
@@ -66,8 +73,8 @@ export const CLAIMS = {
   scaling: {
     station: "scale",
     needs: knows("temperature"),
-    test: async ({ look, told, state }) => {
-      const edits = [{ kind: "temperature", value: Number(told.steps.scale.toPrecision(3)), name: null }]; // which undoes the division
+    test: async ({ look, told, state, body }) => {
+      const edits = [{ kind: "temperature", value: await scaleOf(body, told.steps), name: null }]; // which undoes the division
       const [plain, changed] = [await look([]), await look(edits)];
       return { edits, said: `Divided by √d_k, the largest weight of a row is ${share(sharpness(plain, state))} on average in this layer; undivided ${share(sharpness(changed, state))}. ${compared(plain, changed, "Undivided everywhere")}` };
     },
@@ -76,10 +83,10 @@ export const CLAIMS = {
     station: "softmax",
     needs: (told) => told.side !== "source" && told.steps.name.endsWith(".self"),
     test: async ({ look, state }) => {
-      const heads = Object.entries((await look([])).attentions).filter(([name]) => name === state.name).flatMap(([, layers]) => Array.from(layers, (one) => Array.from(one)).flat());
+      const heads = Array.from((await look([])).attentions[state.name][state.layer]); // this layer's weights are exact
       const ahead = heads.flatMap((rows) => Array.from(rows, (row, t) => Array.from(row).slice(t + 1)).flat());
-      const most = ahead.length ? Math.max(...ahead) : 0;
-      return { edits: [], said: `In all ${heads.length} heads of ${state.name}, ${ahead.length} weights lead to words that were yet to come; the largest is ${most.toFixed(3)}.${most === 0 ? " The mask hides them all." : ""}` };
+      const most = ahead.reduce((a, b) => Math.max(a, b), 0);
+      return { edits: [], said: `In all ${heads.length} heads of layer ${state.layer} of ${state.name}, ${ahead.length} weights lead to words that were yet to come; the largest is ${most.toFixed(3)}.${most === 0 ? " The mask hides them all." : ""}` };
     },
   },
   heads: {

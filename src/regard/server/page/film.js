@@ -57,6 +57,12 @@ export class FilmView {
     else this.tell();
   }
 
+  /** Forget all frames. */
+  clear() {
+    this.pause();
+    [this.frames, this.at] = [[], 0];
+  }
+
   start() {
     this.touched = true;
     if (this.at >= this.frames.length - 1) this.show(0);

@@ -2,6 +2,7 @@
 // for a prediction, which the next one answers with what the model really did.
 
 import { ask } from "./api.js";
+import { scaleOf } from "./claims.js";
 import { probabilityOf, shareText, tokensOf } from "./draw.js";
 import { bare } from "./outcomes.js";
 import { share, stepOf, weighed } from "./rests.js";
@@ -185,7 +186,7 @@ export const LESSONS = [
     steps: [
       { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "Scores are divided by √d, the root of the width of keys. Without that, the weights of a head …", choices: ["spread out", "gather on one place", "stay"] },
       {
-        set: async (facts) => ({ edits: [{ kind: "temperature", value: await scaleOf(facts), name: null }] }),
+        set: async (facts) => ({ edits: [{ kind: "temperature", value: await scaleOf(facts.body, { name: facts.state.name, layer: 0 }), name: null }] }),
         answer: (facts) => {
           const by = sharpness(facts.changed ?? facts.plain) - sharpness(facts.plain);
           return by > 0.005 ? 1 : by < -0.005 ? 0 : 2;
@@ -225,11 +226,4 @@ async function bothFound(facts) {
   if (greedy.text === beam.text) return `${told} The beam finds the same: nothing else came close.`;
   const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is." : "It is chosen by the score, which is fair to long sentences.";
   return `${told} Beam: “${beam.text}”, ${shareText(beam.share)}. ${why}`;
-}
-
-/** The factor of the scores; a temperature of as much takes it away. */
-async function scaleOf({ body, state }) {
-  const { packed, edits: _, ...asked } = body;
-  const { steps } = await ask("/api/explain", { ...asked, steps: { name: state.name, layer: 0, head: 0, token: 0 } });
-  return Number(Math.max(0.01, steps.scale ?? 1).toPrecision(3));
 }

@@ -23,6 +23,7 @@ export class TrainingView {
     const told = await (await reach("/api/training", {})).json();
     this.showCurves(told.curves);
     this.reel.hidden = !told.steps.length;
+    if (this.lastStep() > (told.steps.at(-1) ?? -1)) this.film.clear(); // another training is in the folder now
     while (told.steps.length && this.lastStep() < told.steps.at(-1)) {
       const { frames } = await (await reach(`/api/training/film?after=${this.lastStep()}`, {})).json();
       if (!frames.length) break;
