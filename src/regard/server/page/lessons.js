@@ -72,7 +72,7 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
   const why = is > 0.5 ? ` It is still written, for no other word can have more than ${share(1 - is)}.` : " It is still written, for every other word has less.";
-  const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone: other heads carry the rest.";
+  const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
   return `“${word}” falls from ${share(was)} to ${share(is)}.${why} ${rest}`;
 }
 
@@ -223,7 +223,7 @@ async function sameFound(facts) {
 async function bothFound(facts) {
   const [greedy, beam] = [await searched(facts, 1), await searched(facts, 4)];
   const told = `Greedy: “${greedy.text}”, ${shareText(greedy.share)} as a whole.`;
-  if (greedy.text === beam.text) return `${told} The beam finds the same: nothing else came close.`;
-  const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is." : "It is chosen by the score, which is fair to long sentences.";
+  if (greedy.text === beam.text) return `${told} The beam finds the same sentence.`;
+  const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is more probable." : "It is chosen by its score, which allows for length.";
   return `${told} Beam: “${beam.text}”, ${shareText(beam.share)}. ${why}`;
 }
