@@ -129,12 +129,12 @@ def test_heads_are_as_large_as_what_the_word_loses_without_them(visit):
     asked = measured(page, heads=[{"head": 0, "without": 0.1}, {"head": 1, "without": 0.9}])
     page.evaluate("hash => location.hash = hash", link(**CROSS, token=1))
     page.reload()
-    expect(page.locator("#minimap [role=status]")).to_contain_text("“b” has 90 %")
+    expect(page.locator("#minimap [role=status]")).to_contain_text("“b” has 90.0 %")
     assert asked[-1]["step"] == 1
     assert asked[-1]["source"] == SOURCE
     assert side(page, 0) > 2 * side(page, 1)
     control(page, "Sized by what this word loses").select_option("0")
-    expect(page.locator("#minimap [role=status]")).to_contain_text("“b” has 90 %")
+    expect(page.locator("#minimap [role=status]")).to_contain_text("“b” has 90.0 %")
     assert asked[-1]["step"] == 0
 
 

@@ -113,8 +113,8 @@ def test_an_ablated_head_is_no_news(visit, run, head):
     before = run.explain(SOURCE).weights("encoder.self")[0]
     look = run.explain(SOURCE, edit=edits)
     after = look.weights("encoder.self")[0]
-    most = np.abs(after - before)[0].argmax()
-    was, now = before[0].ravel()[most], after[0].ravel()[most]
+    most = np.abs(after - before).argmax()
+    was, now = before.ravel()[most], after.ravel()[most]
     assert abs(now - was) > 0.001
     told = page.locator("#moved")
     expect(told).to_contain_text(f"with {now:.2f} of its weight; before, with {was:.2f}.")

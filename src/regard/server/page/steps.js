@@ -75,7 +75,7 @@ function title(token, { name, layer }, head, change) {
 function madeAt({ axes, target_tokens: written, sides }, { name, token }) {
   if (axes?.[name]?.rows !== "target") return "";
   const reads = token ? written[token - 1] : sides?.input?.labels?.[0];
-  return reads ? el("p", { class: "caption" }, `The query is made at ${placeOf(reads, written[token]).replace(/,$/, "")}.`) : "";
+  return reads ? el("p", { class: "made-at" }, `The query is made at ${placeOf(reads, written[token]).replace(/,$/, "")}.`) : "";
 }
 
 /** Why the numbers of a head that was changed are as they are. */

@@ -358,7 +358,7 @@ export function drawCells(box, { label, rows, columns, headings, weights, headLa
     const frameOf = { x: left - 1, y: top + high * marked - 1, width: wide * columns.length, height: high + 1 };
     const style = { fill: "none", stroke: colours.ink, "stroke-width": 2, "pointer-events": "none" };
     made.group.after(make("rect", { ...frameOf, ...style, "data-marked": marked }));
-    for (const [key, value] of [["fill", colours.ink], ["font-weight", 700]]) rowNames[marked].querySelector("text").setAttribute(key, value);
+    rowNames[marked].querySelector("text").setAttribute("fill", colours.ink);
   }
   made.onCell?.((t, s) => crossAt(svg, cross, size, rows.length, columns.length, t, s));
   if (!many) crossOnCells(svg, cross, size, rows.length, columns.length);
