@@ -110,7 +110,7 @@ def test_a_click_on_a_token_shows_its_six_steps(visit, run):
 def test_an_ablated_head_is_drawn_as_the_run_says(visit, run):
     page = visit(link(source=SOURCE, view="matrix", head=1))
     before = drawn(page)
-    control(page, "Ablate it").check()
+    control(page, "Mute it").check()
     expect(page.locator("#moved")).to_be_visible()
     look = run.explain(SOURCE, edit=ABLATE)
     expect(page.locator("#said")).to_have_text(look.translation)
@@ -119,7 +119,7 @@ def test_an_ablated_head_is_drawn_as_the_run_says(visit, run):
     assert after.shape != before.shape or not np.allclose(after, before)
     control(page, "Draw").select_option("plain")
     same(drawn(page), before)
-    control(page, "Ablate it").uncheck()
+    control(page, "Mute it").uncheck()
     expect(page.locator("#moved")).to_have_count(0)
     same(drawn(page), before)
 
@@ -179,7 +179,7 @@ def test_a_shared_link_restores_everything(visit):
     page.get_by_role("tab", name="Matrix").click()
     control(page, "Attention").select_option("encoder.self")
     control(page, "Head").select_option("1")
-    control(page, "Ablate it").check()
+    control(page, "Mute it").check()
     expect(page.locator("#moved")).to_be_visible()
     page.locator('#view [data-row="1"]').click()
     page.wait_for_selector("#steps svg")
@@ -188,7 +188,7 @@ def test_a_shared_link_restores_everything(visit):
     expect(other.locator("#source")).to_have_value(SOURCE)
     expect(other.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
     expect(control(other, "Attention")).to_have_value("encoder.self")
-    expect(control(other, "Ablate it")).to_be_checked()
+    expect(control(other, "Mute it")).to_be_checked()
     title = page.locator("#steps-title").inner_text()
     expect(other.locator("#steps-title")).to_have_text(title)
 

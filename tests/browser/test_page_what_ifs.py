@@ -182,7 +182,7 @@ def undrawn(page):
 def test_a_switch_turned_before_the_last_one_is_drawn_keeps_both(visit, run):
     page = visit(link(source=SOURCE, name="decoder.cross", layer=0, head=1))
     with undrawn(page):
-        control(page, "Ablate it").check()
+        control(page, "Mute it").check()
         control(page, "Without positions").check()
         control(page, "Temperature").fill("1")
     expect(page.locator(".active li")).to_have_count(3)

@@ -132,7 +132,7 @@ def test_a_patch_is_occluded_and_the_answer_follows(visit, at, run, example):
     assert shares(page) == wanted
     shown = page.locator("#view image").first.get_attribute("href")
     assert np.array_equal(pixels_of(shown), look.picture)
-    control(page, "Ablate it").check()
+    control(page, "Mute it").check()
     expect(page.locator(".active li")).to_have_count(2)
     both = run.explain(
         example, edit=[edit, {"kind": "ablate", "name": "encoder.self", "layer": 1, "head": 0}]

@@ -64,7 +64,7 @@ def test_its_what_ifs_are_those_that_the_task_names(visit, address):
     page = visit(link(source=json.dumps(UP), view="matrix", head=0), at=address)
     expect(control(page, "Swap")).to_have_count(0)
     expect(control(page, "Without positions")).to_have_count(0)
-    control(page, "Ablate it").check()
+    control(page, "Mute it").check()
     expect(page.locator(".active li")).to_have_count(1)
     page.wait_for_selector(READY)
     expect(page.locator("#against .was").first).to_contain_text("was ")

@@ -268,10 +268,10 @@ def test_a_row_opens_its_six_steps(visit, at, run_of, kind):
 def test_a_what_if_changes_what_the_run_says_it_does(visit, at, run_of, kind):
     ablate = {"kind": "ablate", "name": name_of(kind), "layer": 0, "head": 0}
     page = visit(link(**STATES[kind], view="matrix", layer=0, head=0), at=at(kind))
-    control(page, "Ablate it").check()
+    control(page, "Mute it").check()
     expect(page.locator(".active li")).to_have_count(1)
     control(page, "Head").select_option("1")
-    expect(control(page, "Ablate it")).not_to_be_checked()
+    expect(control(page, "Mute it")).not_to_be_checked()
     control(page, "Temperature").fill("3")
     control(page, "Temperature").dispatch_event("change")
     expect(page.locator(".active li")).to_have_count(2)

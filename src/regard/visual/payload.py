@@ -278,12 +278,18 @@ def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
     return {"shape": list(numbers.shape), "bits": bits, "data": text}
 
 
+MOST_BYTES = 2**28
+"""Of one layer's weights that are unpacked."""
+
+
 def unpacked(one: Mapping[str, Any]) -> npt.NDArray[np.float32]:
     """The array that ``packed`` was given; with 8 bits, in steps of 1/255.
 
     It may come from anybody: more bytes than its shape has are never made.
     """
     size = math.prod(one["shape"]) * one["bits"] // 8
+    if not 0 <= size <= MOST_BYTES:
+        raise ValueError(f"not packed weights: the shape {one['shape']} has {size} bytes")
     try:
         data = zlib.decompressobj().decompress(base64.b64decode(one["data"]), size + 1)
     except zlib.error as error:

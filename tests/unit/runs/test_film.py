@@ -147,7 +147,7 @@ def test_weights_that_are_none_are_refused_and_their_frame_is_left_out(out, tmp_
     frame = read_film(out / "film.jsonl")[0]
     (name, layers), *_ = frame["look"]["attentions"].items()
     for one in damaged(layers[0]):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="not packed weights|base64|padd"):
             unpacked(one)
         look = {**frame["look"], "attentions": {name: [one]}}
         (tmp_path / "film.jsonl").write_text(json.dumps({**frame, "look": look}))

@@ -7,7 +7,7 @@ from chats import CHATML, chat_folder
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding.sampling import seeded
-from regard.tasks.chat import load_prompts
+from regard.tasks.chat import ChatPrompts, load_prompts
 from regard.tasks.opening import load
 
 ADA = [{"role": "user", "content": "i am ada"}]

@@ -81,7 +81,7 @@ function madeAt({ axes, target_tokens: written, sides }, { name, token }) {
 /** Why the numbers of a head that was changed are as they are. */
 function editedNote(edits, name, layer, head) {
   const said = {
-    ablate: "This head is ablated: after the softmax its weights are multiplied by 0.",
+    ablate: "This head is muted: after the softmax its weights are multiplied by 0.",
     force: "This head is made to look at one key: all others are hidden from it.",
   };
   return edits

@@ -102,7 +102,7 @@ function headSwitches(state, payload, set) {
   const keys = tokensOf(payload, name).columns.map((token, s) => [String(s), `${s}: ${token}`]);
   const options = [["", "where it likes"], ...keys];
   return [
-    tick("Ablate it", Boolean(found(edits, ablate)), (on) => turn(on, ablate)),
+    tick("Mute it", Boolean(found(edits, ablate)), (on) => turn(on, ablate)),
     choice("It looks at", options, forced ? String(forced.key) : "", (key) =>
       turn(key !== "", { ...force, key: Number(key) }),
     ),

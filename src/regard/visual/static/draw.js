@@ -848,7 +848,7 @@ function signLegend({ above, below }) {
 // The heading of each column, and where it is not clear by itself, why it is so.
 function stepTitles({ scale, prior, query }) {
   const softmax = !prior ? ["5 softmax"] : Array.from(prior).every((one) => one === 0)
-    ? ["5 softmax × 0", "This head is ablated: after the softmax its weights are multiplied by 0."]
+    ? ["5 softmax × 0", "This head is muted: after the softmax its weights are multiplied by 0."]
     : ["5 softmax × prior", "After the softmax the weights are multiplied, as by the Gaussian of a window."];
   return [["2 key"], ["3 score"], scaleTitle(scale, query.length), softmax, ["value"], ["6 weight × value"]];
 }
