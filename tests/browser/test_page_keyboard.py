@@ -86,7 +86,4 @@ def test_on_a_narrow_screen_the_softmax_is_in_sight_and_the_values_stand_below(v
     assert values["y"] > box["y"]
     assert values["x"] + values["width"] <= edge["x"] + edge["width"]
     page.set_viewport_size({"width": 360, "height": 300})
-    expect(scroller).to_have_attribute("data-more", "below")
-    assert "gradient" in scroller.evaluate("one => getComputedStyle(one).maskImage")
-    scroller.evaluate("one => { one.scrollTop = one.scrollHeight; }")
-    expect(scroller).to_have_attribute("data-more", "")
+    expect(scroller).to_have_attribute("data-more", "")  # the page scrolls, not a box in it
