@@ -32,16 +32,9 @@ measured and can be false. `regard lab all --out lab` runs them all and writes a
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page of all claims, in the order in which a course would show them."""
-    parts = [f"## {name}\n\n{_shown(name)}\n" for name in lab.NAMES]
+    parts = [f"## {name}\n\n<!-- lab: {name} -->\n" for name in lab.NAMES]
     files.append(File.generated(config, ALL, content=_HEAD + "\n".join(parts)))
     return files
-
-
-def _shown(name: str) -> str:
-    """A mark for what has been measured; of others the claim alone."""
-    if (RESULTS / f"{name}.json").exists():
-        return f"<!-- lab: {name} -->"
-    return f"{lab.claim(name)}\n\n```sh\nregard lab {name}\n```"
 
 
 def on_page_markdown(markdown: str, page: Page, **_more: Any) -> str:

@@ -95,6 +95,22 @@ def test_a_keyword_can_be_changed_and_turn_the_verdict(capsys):
     assert "--set needs one experiment" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "message"),
+    [
+        ("context", "steps=0", "greater than or equal to 1"),
+        ("context", "heads=[1,0]", "greater than or equal to 1"),
+        ("context", "heads=[]", "at least 1 item"),
+        ("walkthrough", "scores=[]", "at least 1 item"),
+    ],
+)
+def test_counts_are_one_or_more_and_lists_have_something(capsys, name, setting, message):
+    assert main(["lab", name, "--set", setting]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
 def test_one_experiment_says_what_to_try(capsys):
     assert main(["lab", "rows"]) == 0
     assert f"Try it: {lab.LESSONS['rows'].command}" in capsys.readouterr().out

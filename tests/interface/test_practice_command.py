@@ -224,3 +224,11 @@ def test_a_teachers_exercise_comes_by_plug_in(tmp_path):
     )
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[1:] == ["mine.py,sums,0,1,add: you subtract"]
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t"])
+def test_no_cell_of_the_table_is_a_formula(run, monkeypatch, first):
+    failed = Report("=a.py", "sums", failure=f"{first}HYPERLINK()")
+    monkeypatch.setattr(process, "check_file", lambda _file, _name: failed)
+    (row,) = [*csv.reader(io.StringIO(run("practice", "--check", "a.py", "--csv")[1]))][1:]
+    assert row == ["'=a.py", "sums", "0", "0", f"'{first}HYPERLINK()"]

@@ -47,7 +47,7 @@ def _shell(folder, shared, code):
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", code],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "XDG_STATE_HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -31,6 +31,10 @@ def test_a_verdict_on_the_site_is_about_the_claim_as_it_stands(path):
     assert facts["claim"] == lab.claim(path.stem), again
 
 
+def test_every_claim_was_measured_for_the_site():
+    assert {path.stem for path in RESULTS} == set(lab.NAMES)
+
+
 def test_every_lecture_has_a_page_with_verdicts_samples_and_figures():
     pages = [one for one in (ROOT / "docs/lectures").glob("*.md") if one.stem != "index"]
     assert len(pages) == 5

@@ -36,6 +36,8 @@ Solution = Annotated[
 ]
 Anyway = Annotated[bool, typer.Option("--anyway", help="With --solution: show it at once.")]
 Csv = Annotated[bool, typer.Option("--csv", help="With --check: a table, a row for each file.")]
+_FORMULAS = ("=", "+", "-", "@", "\t")
+"""What a formula begins with in a spreadsheet."""
 
 
 def practice(
@@ -224,10 +226,15 @@ def _print_table(reports: Iterable[Report]) -> int:
     n_faulty = 0
     for report in reports:
         n_faulty += not report.solved
-        counts = (report.n_passed, report.of)
-        table.writerow([report.file, report.exercise, *counts, report.first_failure])
+        file, exercise, failure = map(_cell, (report.file, report.exercise, report.first_failure))
+        table.writerow([file, exercise, report.n_passed, report.of, failure])
         sys.stdout.flush()
     return n_faulty
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
 def _told(report: Report, as_json: bool, several: bool) -> bool:

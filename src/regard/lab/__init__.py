@@ -91,6 +91,11 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "regard lab linear --set feed_forward=true",
             "A feed-forward network ends the superposition.",
         ),
+        "slips": Lesson(
+            "Some of what is printed fails at once, some trains and is quietly wrong.",
+            "regard lab slips --set corrected=true",
+            "With the formulas as they are meant, nothing follows.",
+        ),
     },
     "The order of words": {
         "permutation": Lesson(
@@ -132,11 +137,6 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "Training on whole sentences at once works only if nobody can copy the answer.",
             "regard lab future --set masked=false",
             "Without the mask, predictions change with words that are still to be written.",
-        ),
-        "slips": Lesson(
-            "Who builds what is printed gets a model that trains and is quietly wrong.",
-            "regard lab slips --set corrected=true",
-            "With the formulas as they are meant, nothing follows.",
         ),
     },
     "Heads, and where they look": {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, get_type_hints
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
 from regard.core.yaml_text import parse_yaml
 from regard.lab import experiment
+
+_FREE = ("seed", "axis")
+"""Whole numbers that count nothing: these may be zero or less."""
 
 
 def keywords(name: str, settings: Iterable[str]) -> dict[str, Any]:
@@ -39,8 +42,18 @@ def _model(function: Callable[..., Any]) -> Any:
     """Settings with a field for each keyword of a function, as its annotations have them."""
     hints = get_type_hints(function)
     fields = {
-        key: (hints[key], one.default)
+        key: (_bounded(key, hints[key]), one.default)
         for key, one in inspect.signature(function).parameters.items()
     }
     fixed: Any = fields  # create_model is told its fields by keywords, which mypy cannot follow
     return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fixed)
+
+
+def _bounded(key: str, hint: Any) -> Any:
+    """A type with what is asked of its values: counts are 1 or more, and no list is empty."""
+    if hint is int and key not in _FREE:
+        return Annotated[int, Field(ge=1)]
+    if get_origin(hint) is Sequence:
+        entries = tuple(_bounded(key, one) for one in get_args(hint))
+        return Annotated[Sequence[entries], Field(min_length=1)]  # type: ignore[valid-type]
+    return hint

@@ -1,4 +1,8 @@
-"""Checks a learner's file in a process of its own, and believes nothing that it sends unseen."""
+"""Checks a learner's file in a process of its own, which keeps accidents away, not ill will.
+
+Messages have a token, so that what the file writes by chance is none. Its code runs in the process
+that knows the token, and could forge a message if it meant to.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,8 @@ _ENDING = 5.0
 """Seconds from the end of its answers to its own."""
 _MOST_BYTES = 2**20
 """Of all that it sends."""
+_GLANCE = 0.2
+"""Seconds without a message after which is looked whether the process is still there."""
 _PASSED_ON = (
     "PATH",
     "HOME",
@@ -100,12 +106,15 @@ def _findings(message: Mapping[str, Any], known: Collection[str]) -> dict[str, F
 
 
 class _Child:
-    """The process, which is gone at the end of a ``with`` block with all that it started."""
+    """The process, which is killed at the end of a ``with`` block with its process group.
+
+    What the learner's code started in a session of its own may outlive it.
+    """
 
     def __init__(self, path: Path, exercise: str) -> None:
         self._late = self._noisy = False
         self._token = secrets.token_hex(16)
-        """Of every message: what the learner's code may write in between is none."""
+        """Of every message: what the learner's code writes in between by chance is none."""
         self._asked = {
             "exercise": exercise,
             "file": str(path),
@@ -134,7 +143,7 @@ class _Child:
         self._errors.close()
 
     def messages(self) -> Iterator[Mapping[str, Any]]:
-        """What it sends, until it ends, takes too long or sends too much."""
+        """What it sends, until it is done, ends, takes too long or sends too much."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(self._asked).encode() + b"\n")
@@ -144,7 +153,10 @@ class _Child:
         if ready is None or ready.get("kind") != "ready":
             raise WorkerError(f"the process of the check did not start: {self._last_error()}")
         self._end = time.monotonic() + float(ready["seconds"]) + LOADING
-        yield from lines
+        for message in lines:
+            yield message
+            if message.get("kind") == "done":
+                return  # the pipe may be held open by what the learner's code started
 
     def _lines(self) -> Iterator[Mapping[str, Any]]:
         assert self._process.stdout is not None
@@ -152,9 +164,14 @@ class _Child:
         pipe, rest, n_bytes = self._process.stdout.fileno(), b"", 0
         while True:
             left = self._end - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            if left <= 0:
                 self._late = True
                 return
+            ended = self._process.poll() is not None  # asked first: what it sent is read then
+            if not select.select([pipe], [], [], 0 if ended else min(left, _GLANCE))[0]:
+                if ended:
+                    return
+                continue
             block = os.read(pipe, 2**16)
             n_bytes += len(block)
             self._noisy = n_bytes > _MOST_BYTES
@@ -184,7 +201,8 @@ class _Child:
         if -code == signal.SIGXCPU:
             return "did not end in time"
         if code < 0:
-            return f"ended the process by {signal.Signals(-code).name} (perhaps out of memory)"
+            by = signal.strsignal(-code) or f"signal {-code}"
+            return f"ended the process: {by} (perhaps out of memory)"
         return f"ended the process (exit code {code}): let your code return instead"
 
 

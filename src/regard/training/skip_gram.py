@@ -55,6 +55,7 @@ def train_vectors(
     ``batch`` is in pairs of neighbours. Adam, whose rate ``lr`` falls to zero.
     """
     _check(d_model=d_model, window=window, n_negatives=n_negatives, n_epochs=n_epochs, batch=batch)
+    _check_positive(threshold=threshold, lr=lr)
     several = [text for text in texts if len(text) > 1]
     counted = Counter(word for text in several for word in text).most_common()
     if len(counted) < 2:
@@ -123,3 +124,9 @@ def _check(**counts: int) -> None:
     for name, value in counts.items():
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}")
+
+
+def _check_positive(**rates: float) -> None:
+    for name, value in rates.items():
+        if not value > 0:  # nan is none, too
+            raise ConfigError(f"{name} must be above 0, got {value}")

@@ -40,7 +40,10 @@ def test_thinking_machines_comes_out_as_printed():
 def test_other_products_give_other_weights():
     result = lab.walkthrough(products=(112, 104), scores=LOGS)
     assert not result.verdict
-    assert "softmax of 14 and 13 is 0.73 and 0.27, not as printed" in result.finding
+    assert "softmax of 14 and 13 is 0.73 and 0.27, not as printed; but" in result.finding
+    assert result.finding.endswith("0.6, 0.05, 0.1, 0.25, as printed.")
+    neither = lab.walkthrough(products=(112, 104)).finding
+    assert "not as printed; and the softmax of 95, 13, 35, 72" in neither
 
 
 def test_a_head_of_the_layer_is_the_head_worked_by_hand():

@@ -215,3 +215,24 @@ def test_nobody_else_is_asked_where_a_part_is_unknown():
     sent = {"finding": {"part": "other", "state": State.PASSED, "example": {}}}
     assert process._findings(sent, {"scores"}) == {}
     assert process._findings({"finding": 3}, {"scores"}) == {}
+
+
+def test_what_a_file_started_does_not_hide_how_its_process_ended(written, numbers):
+    report = check_file(
+        written(
+            """
+            # regard practice: numbers
+            import os, signal, time
+            if os.fork() == 0:
+                os.setsid()  # it is not killed, and holds the pipe
+                time.sleep(10)
+                os._exit(0)
+            def double(x):
+                return 2 * x
+            def square(x):
+                os.kill(os.getpid(), signal.SIGRTMIN + 3)
+            """
+        )
+    )
+    assert told(report)["double"] == ""
+    assert told(report)["square"].startswith("ended the process: Real-time signal 3")

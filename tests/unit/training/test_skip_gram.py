@@ -90,3 +90,7 @@ def test_too_little_is_refused():
         train_vectors([["a", "a"], ["b"]])
     with pytest.raises(ConfigError, match="window must be at least 1, got 0"):
         train_vectors([["a", "b"]], window=0)
+    with pytest.raises(ConfigError, match=r"threshold must be above 0, got 0\.0"):
+        train_vectors([["a", "b"]], threshold=0.0)
+    with pytest.raises(ConfigError, match=r"lr must be above 0, got -0\.1"):
+        train_vectors([["a", "b"]], lr=-0.1)

@@ -57,7 +57,8 @@ def walkthrough(
     first_holds = first_off <= 0.005
     off = max(abs(a - b) for a, b in zip(softmax, PRINTED, strict=True))
     same_shapes = all(found[name] == shape for name, shape in SHAPES.items())
-    verdict = same_shapes and error < 1e-9 and first_holds and off <= 0.005
+    second_holds = off <= 0.005
+    verdict = same_shapes and error < 1e-9 and first_holds and second_holds
     exact = torch.tensor(scores, dtype=torch.float64)
     divided = {c: (exact / c).softmax(dim=0).tolist() for c in range(1, 101)}
     by_divisor = {word: {c: w[i] for c, w in divided.items()} for i, word in enumerate(WORDS)}
@@ -65,7 +66,7 @@ def walkthrough(
     got = ", ".join(f"{weight:.2g}" for weight in softmax)
     why = (
         ", as printed."
-        if verdict
+        if second_holds
         else ": a difference of scores becomes a ratio of weights. The printed 0.6 and 0.25 are "
         "ln 2.4 = 0.88 apart; scores of ln 12, ln 1, ln 2 and ln 5 (2.48, 0, 0.69, 1.61) would "
         "give the slide's weights."
@@ -78,7 +79,8 @@ def walkthrough(
             f"softmax of {listed(f'{one:.4g}' for one in divided_by_8)} is "
             f"{listed(f'{one:.2f}' for one in thinking)}, "
             f"{'as' if first_holds else 'not as'} printed; "
-            f"{'and' if verdict else 'but'} the softmax of {given} is {got}{why}"
+            f"{'and' if second_holds == first_holds else 'but'} the softmax of "
+            f"{given} is {got}{why}"
         ),
         numbers={
             "Thinking Machines: products": [float(product) for product in products],

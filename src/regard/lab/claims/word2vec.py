@@ -29,7 +29,7 @@ from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 
 SURE = 0.05
-"""Below this share of bootstrap draws that say the opposite, a difference is no luck."""
+"""Below this probability of the opposite, a difference is no luck."""
 SHOWN = ("dog", "red", "sees", "chien", "rouge")
 """Words whose nearest are told."""
 COMPARED = ("dog", "cat", "horse", "red", "black", "big", "sees", "loves", "chien", "chat", "rouge")
@@ -70,21 +70,24 @@ def word2vec(
     }
     near = {word: nearest(vectors, word) for word in SHOWN if word in vectors.words}
     gained = float(saved.mean())
+    in_every_seed = all(a < b for a, b in zip(*means.values(), strict=True))
     return Result(
         name="word2vec",
-        verdict=gained > 0 and chance < SURE,
+        verdict=in_every_seed and chance < SURE,
         finding=(
             f"After {steps} steps on {n_pairs} pairs, the loss of a held-out token is "
             f"{np.mean(means['begun as word2vec']):.2f} with embeddings that begin as vectors of "
             f"{len(texts):,} texts, and {np.mean(means['drawn at random']):.2f} with drawn ones "
-            f"({n_seeds} seeds each; {gained:.2f} are saved, and {100 * chance:.1f} % of bootstrap "
-            f"draws say the opposite). "
+            f"({n_seeds} seeds each; {gained:.2f} are saved, "
+            f"{'in every seed' if in_every_seed else 'but not in every seed'}; a bootstrap over "
+            f"sentences says the opposite with a probability of {chance:.3f}). "
             + " ".join(f"Nearest to “{word}”: {listed(some)}." for word, some in near.items())
         ),
         numbers={
             **{f"loss by seed: {name}": some for name, some in means.items()},
             "loss saved": gained,
-            "share of bootstrap draws that say the opposite": chance,
+            "saved in every seed": in_every_seed,
+            "probability of the opposite": chance,
             **{f"nearest to {word}": ", ".join(some) for word, some in near.items()},
         },
         pictures=(
@@ -119,9 +122,13 @@ def _losses(n_pairs: int, steps: int, seed: int, *more: str) -> Array:
 
 
 def opposite(saved: Array, n_draws: int = 1000) -> float:
-    """The share of bootstrap draws of sentences (N,) whose mean is not above zero."""
+    """The probability that sentences (N,) have a mean not above zero, by a bootstrap.
+
+    (k + 1) / (n + 1), where k of n draws say so: what was never drawn is not impossible.
+    """
     draws = np.random.default_rng(0).integers(len(saved), size=(n_draws, len(saved)))
-    return float((saved[draws].mean(axis=1) <= 0).mean())
+    n_opposite = int((saved[draws].mean(axis=1) <= 0).sum())
+    return (n_opposite + 1) / (n_draws + 1)
 
 
 def nearest(vectors: WordVectors, word: str, n: int = 3) -> list[str]:
