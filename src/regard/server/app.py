@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -55,6 +55,7 @@ def make_app(
     ``rate_limit`` is how many requests a client may send in a minute. ``beside`` is another run of
     the same task, which the page compares with this one.
     """
+    runs = [run] if beside is None else [run, _comparable(run, beside)]
     metrics = Metrics()
     translate = getattr(run, "translate", list)  # other runs have nothing that is batched
     worker = Worker(
@@ -62,7 +63,7 @@ def make_app(
         limits=limits,
         batching=batching,
         on_batch=metrics.batches.observe,
-        recover=_set_up_again(*(one for one in (run, beside) if one is not None)),
+        recover=_set_up_again(runs),
     )
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
@@ -87,7 +88,7 @@ def make_app(
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
     keys = Keys(api_key)
-    other = None if beside is None else Service(_comparable(run, beside), worker, limits, keys)
+    other = None if beside is None else Service(beside, worker, limits, keys)
     service = app.state.service = Service(run, worker, limits, keys, other)
     own_page = OwnPage()
     _add_routes(app, service, measuring, metrics)
@@ -113,7 +114,7 @@ def _comparable(run: Any, beside: Any) -> Any:
     return beside
 
 
-def _set_up_again(*runs: Any) -> Callable[[], None]:
+def _set_up_again(runs: Sequence[Any]) -> Callable[[], None]:
     """What makes the runs' engines anew that are no Python of ours, and tries them."""
     tokenizers = [one for run in runs for one in TASKS[run.task].tokenizers(run)]
     kept = [(one, one.to_json()) for one in tokenizers if one is not None]
