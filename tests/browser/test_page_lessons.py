@@ -93,4 +93,4 @@ def test_a_beam_is_compared_with_a_greedy_search(visit, run):
     expect(page.locator("#lesson")).to_contain_text(f"Greedy: “{written}”")
     control(page, "lesson next").click()
     expect(page.locator("#lesson")).to_contain_text("its positions are gone. And now?")
-    expect(page.locator(".active li span")).to_have_text("without positions")
+    expect(page.locator(".active li span")).to_have_text("positions are off")

@@ -153,7 +153,7 @@ def test_the_steps_of_an_ablated_head_say_why_they_are_nothing(visit):
     state = {"source": SOURCE, "view": "matrix", "head": 1, "token": 1}
     page = visit(link(**state, edits=[ABLATE]))
     page.wait_for_selector("#steps svg")
-    expect(page.locator("#steps .hint")).to_contain_text("ablated")
+    expect(page.locator("#steps .hint")).to_contain_text("muted")
     expect(page.locator("#steps svg")).to_contain_text("5 softmax × 0")
     expect(page.locator("#steps svg")).to_contain_text("through W_o, into the stream")
     control(page, "head 0").click()

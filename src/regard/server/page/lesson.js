@@ -22,7 +22,7 @@ export function offerLessons(box, info, form, begin) {
   offered = LESSONS.filter(({ needs }) => needs(info, form));
   box.hidden = offered.length === 0;
   const buttons = offered.map(({ id, title }) => el("button", { type: "button", "data-control": `lesson ${id}`, onclick: () => ((box.open = false), begin(id)) }, title)); // the picture needs the room
-  fill(box, el("summary", {}, "Start here: lessons of 90 seconds"), el("div", { class: "lessons", role: "group", "aria-label": "Lessons" }, ...buttons));
+  fill(box, el("summary", {}, "Start here: lessons", el("span", {}, " of 90 seconds")), el("div", { class: "lessons", role: "group", "aria-label": "Lessons" }, ...buttons));
 }
 
 /**
