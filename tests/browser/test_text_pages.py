@@ -317,7 +317,7 @@ def test_a_token_that_is_forced_is_written_on_from(visit, at, run_of):
     forced = {"kind": "force_token", "position": 1, "token": "h"}
     look = run_of("language").explain("a c", max_tokens=20, edit=forced)
     expect(page.locator("#said")).to_have_text("a c" + look.outcome.text)
-    expect(page.locator("#moved")).to_contain_text("the first 4 rows")
+    expect(page.locator("#moved")).to_contain_text("the first 4 words")
 
 
 def test_only_what_applies_is_offered(visit, at):
