@@ -14,7 +14,7 @@ from regard.core.errors import ConfigError
 from regard.interop.web import web_run, web_weights
 from regard.models.transformer import Transformer
 from regard.server import static_page
-from regard.server.app import DRAWING, PAGE
+from regard.server.pages import DRAWING, PAGE
 from regard.server.static_page import engine_file, page_with
 
 
