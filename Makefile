@@ -38,9 +38,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest -rs -m 'not slow' --ignore=tests/browser
 
+# The browser's are in a process of their own, for a browser brings an event loop. Beside other work a page
+# can be late for a test, so what fails is told and tried once more.
 test-all: $(STAMP)
 	$(BIN)/pytest -rs --ignore=tests/browser
-	$(BIN)/pytest -rs -n 1 tests/browser  # a process of their own: a browser brings an event loop
+	$(BIN)/pytest -rs -n 1 tests/browser || $(BIN)/pytest -n 0 --lf --lfnf none tests/browser
 
 # The system's own; else playwright's download; else, as root, Debian's package.
 browser: $(STAMP)
