@@ -14,7 +14,7 @@ from regard.core.numbers import counted, mentioned
 from regard.inspection.edits import edited
 from regard.inspection.importance import Head, Judge, Probabilities, joined, passes
 from regard.tasks.edits import ModelEdit
-from regard.visual.tables import Table, plain_console, show_table, table_html
+from regard.visual.tables import Table, table_html, table_text
 
 WIDTH = 80
 """Letters of a line where it is printed."""
@@ -68,10 +68,7 @@ class Importance:
         return f"<Importance of {counted(len(self.heads), 'head')} for {mentioned(self.token)}>"
 
     def __str__(self) -> str:
-        console, text = plain_console(WIDTH)
-        show_table(self.table(), console)
-        lines = [self.table().caption, *text.getvalue().split("\n")]
-        return "\n".join(line.rstrip() for line in lines).rstrip()
+        return table_text(self.table(), WIDTH)
 
     def _repr_html_(self) -> str:
         return table_html(self.table())

@@ -23,7 +23,7 @@ from regard.inspection.capture import Weights
 from regard.inspection.search import strongest_pair, wanted
 from regard.tasks.base import TASKS, Task
 from regard.tasks.look import Look
-from regard.visual.tables import Table, plain_console, show_table, table_html
+from regard.visual.tables import Table, table_html, table_text
 
 By = Literal["kind", "word"]
 TEXTS = 100
@@ -124,10 +124,7 @@ class Matches:
         return f"<Matches: {counted(len(self.found), 'text')} for {self.row} → {self.column}>"
 
     def __str__(self) -> str:
-        console, text = plain_console(WIDTH)
-        show_table(self.table(), console)
-        lines = [self.table().caption, *text.getvalue().split("\n")]
-        return "\n".join(line.rstrip() for line in lines).rstrip()
+        return table_text(self.table(), WIDTH)
 
     def _repr_html_(self) -> str:
         return table_html(self.table())

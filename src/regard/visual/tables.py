@@ -63,6 +63,14 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+def table_text(table: Table, width: int) -> str:
+    """The caption, and the table in lines of at most ``width`` letters, to be printed."""
+    console, text = plain_console(width)
+    show_table(table, console)
+    lines = [table.caption, *text.getvalue().split("\n")]
+    return "\n".join(line.rstrip() for line in lines).rstrip()
+
+
 def table_html(table: Table) -> Markup:
     """A section; the table scrolls in a box of its own, so that a phone keeps the page still."""
     columns = zip(*table.rows, strict=True)
