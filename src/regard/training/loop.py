@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from regard.checkpoints.run_folder import fill, model_tensors
 from regard.checkpoints.snapshots import Snapshot, check_facts, taking_up
-from regard.core.errors import ConfigError, TrainingError
+from regard.core.errors import ConfigError, RegardError, TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream
 from regard.models.settings import ModelConfig
@@ -146,7 +146,7 @@ class Trainer:
         self._meter = StepMeter()
         self._clock = time.perf_counter() - self.progress.seconds
         reason: str | None = None
-        with stop_on_signals() as request:
+        with stop_on_signals() as request, self._writing_to_the_end():
             with suppress(Stopped):
                 if self.settings.film and self.progress.step == 0:
                     with self._as_validated() as model:
@@ -162,9 +162,21 @@ class Trainer:
             if self._stopped_by is not None and self.progress.best is None:
                 self._keep()  # nothing was validated yet, and what was learned is to be used
             self._save()
-            self.setup.store.wait()
         assert reason is not None
         return Outcome(self.progress, reason, self._stopped_by)
+
+    @contextmanager
+    def _writing_to_the_end(self) -> Iterator[None]:
+        """After the block the last snapshot is whole: where training failed, it is resumed from."""
+        try:
+            yield
+        except Exception as error:
+            try:
+                self.setup.store.wait()
+            except (OSError, RegardError) as also:
+                error.add_note(str(also))
+            raise
+        self.setup.store.wait()
 
     @property
     def _validation_is_due(self) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 import signal
+import time
 
 import pytest
 import torch
@@ -295,6 +296,32 @@ def test_a_loss_that_is_not_finite_names_its_batch_and_keeps_the_last_checkpoint
     assert max(one.setup.store.steps()) == 6  # the best validation, saved before
     good = one.setup.store.latest()
     assert all(tensor.isfinite().all() for tensor in good.part("model/").values())
+
+
+def test_a_training_that_fails_ends_when_its_last_checkpoint_is_whole(tmp_path):
+    one = trainer(tmp_path, evaluate=failing_at_once, save_every=5)
+    store, begin = one.setup.store, one.setup.store.begin
+    store.begin = lambda write: begin(lambda: (time.sleep(0.3), write()))
+    with pytest.raises(ZeroDivisionError):
+        one.run()
+    assert store.steps() == [5]
+
+
+def failing_at_once(_model):
+    raise ZeroDivisionError
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_hide_why_a_training_failed(tmp_path):
+    one = trainer(tmp_path, evaluate=failing_at_once, save_every=5)
+
+    def full():
+        raise OSError("no space is left")
+
+    begin = one.setup.store.begin
+    one.setup.store.begin = lambda _write: begin(full)
+    with pytest.raises(ZeroDivisionError) as caught:
+        one.run()
+    assert caught.value.__notes__ == ["no space is left"]
 
 
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
