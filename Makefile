@@ -38,11 +38,12 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest -rs -m 'not slow' --ignore=tests/browser
 
-# The browser's are in a process of their own, for a browser brings an event loop. Beside other work a page
-# can be late for a test, so what fails is told and tried once more.
+# The browser's are in a process of their own, for a browser brings an event loop. Beside other work a process or a
+# page can be late for a test, so what fails is told and tried once more, alone: what passes then has a race to look into.
+AGAIN := $(BIN)/pytest -n 0 --lf --lfnf none
 test-all: $(STAMP)
-	$(BIN)/pytest -rs --ignore=tests/browser
-	$(BIN)/pytest -rs -n 1 tests/browser || $(BIN)/pytest -n 0 --lf --lfnf none tests/browser
+	$(BIN)/pytest -rs --ignore=tests/browser || $(AGAIN) --ignore=tests/browser
+	$(BIN)/pytest -rs -n 1 tests/browser || $(AGAIN) tests/browser
 
 # The system's own; else playwright's download; else, as root, Debian's package.
 browser: $(STAMP)

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import at_work
 import pytest
+import yaml
+from safetensors.torch import load_file
 
 from regard.core.errors import ConfigError, DataError, WorkerError
 from regard.runs import bulk, cluster
 from regard.runs.answering import Answering
 from regard.runs.cluster import RayCluster, check_answers
 from regard.runs.jobs import Job, run_jobs
+from regard.runs.side_by_side import Crew
+from regard.runs.sweep import plan, sweep
 
 os.environ.update(cluster.QUIET)  # before Ray is imported
 ray = pytest.importorskip("ray")
@@ -48,6 +52,26 @@ def test_jobs_come_to_what_they_do_elsewhere(machines):
     assert type(ended["refused"].error) is DataError
     with pytest.raises(ConfigError, match="no machine of the cluster .* has 64 cores"):
         RayCluster(machines.address, threads=64)
+
+
+def test_a_sweep_comes_to_what_it_does_elsewhere(machines, settings, tmp_path):
+    few = {"max_steps": 4, "save_every": 4, "eval_every": 2, "log_every": 2}
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(yaml.safe_dump({**settings, "train": {**settings["train"], **few}}))
+
+    def trials(folder, crew):
+        asked = plan(str(recipe), ["lr=1e-5,5e-3"], folder, by="valid.loss")
+        return [
+            (one.trial.name, one.error, load_file(one.trial.path / "model.safetensors"))
+            for one in sweep(asked, folder, device="cpu", crew=crew)
+        ]
+
+    there = trials(tmp_path / "there", Crew(cluster=machines.address))
+    here = trials(tmp_path / "here", Crew())
+    assert [one[:2] for one in there] == [one[:2] for one in here]
+    assert {name for name, *_ in there} == {"lr=1e-5", "lr=5e-3"}
+    for (*_, weights), (*_, others) in zip(there, here, strict=True):
+        assert all(x.equal(others[name]) for name, x in weights.items())
 
 
 def workers_at(path):
