@@ -9,7 +9,6 @@ from pathlib import Path
 import at_work
 import pytest
 import yaml
-from safetensors.torch import load_file
 
 from regard.core.errors import ConfigError, DataError, WorkerError
 from regard.runs import bulk, cluster
@@ -59,19 +58,14 @@ def test_a_sweep_comes_to_what_it_does_elsewhere(machines, settings, tmp_path):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(yaml.safe_dump({**settings, "train": {**settings["train"], **few}}))
 
-    def trials(folder, crew):
+    def losses(folder, crew):
         asked = plan(str(recipe), ["lr=1e-5,5e-3"], folder, by="valid.loss")
-        return [
-            (one.trial.name, one.error, load_file(one.trial.path / "model.safetensors"))
-            for one in sweep(asked, folder, device="cpu", crew=crew)
-        ]
+        came = sweep(asked, folder, device="cpu", crew=crew)
+        return {one.trial.name: one.trial.cost(one.steps) for one in came}
 
-    there = trials(tmp_path / "there", Crew(cluster=machines.address))
-    here = trials(tmp_path / "here", Crew())
-    assert [one[:2] for one in there] == [one[:2] for one in here]
-    assert {name for name, *_ in there} == {"lr=1e-5", "lr=5e-3"}
-    for (*_, weights), (*_, others) in zip(there, here, strict=True):
-        assert all(x.equal(others[name]) for name, x in weights.items())
+    there = losses(tmp_path / "there", Crew(cluster=machines.address))
+    assert [*there] == ["lr=5e-3", "lr=1e-5"]
+    assert there == pytest.approx(losses(tmp_path / "here", Crew()), rel=1e-3)
 
 
 def workers_at(path):
