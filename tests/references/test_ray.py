@@ -53,7 +53,12 @@ def test_jobs_come_to_what_they_do_elsewhere(machines):
         RayCluster(machines.address, threads=64)
 
 
-def test_a_sweep_comes_to_what_it_does_elsewhere(machines, settings, tmp_path):
+def test_a_sweep_comes_to_what_it_does_elsewhere(machines, settings, tmp_path, monkeypatch):
+    begun = []
+    start = RayCluster.start
+    monkeypatch.setattr(
+        RayCluster, "start", lambda self, job, found: (begun.append(job), start(self, job, found))
+    )
     few = {"max_steps": 4, "save_every": 4, "eval_every": 2, "log_every": 2}
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(yaml.safe_dump({**settings, "train": {**settings["train"], **few}}))
@@ -64,6 +69,7 @@ def test_a_sweep_comes_to_what_it_does_elsewhere(machines, settings, tmp_path):
         return {one.trial.name: one.trial.cost(one.steps) for one in came}
 
     there = losses(tmp_path / "there", Crew(cluster=machines.address))
+    assert len(begun) == 2  # on the cluster
     assert [*there] == ["lr=5e-3", "lr=1e-5"]
     assert there == pytest.approx(losses(tmp_path / "here", Crew()), rel=1e-3)
 
