@@ -31,13 +31,15 @@ def test_a_claim_stands_where_it_belongs_in_the_words_of_the_lab(visit, name, st
     expect(card(page, "future")).to_have_count(0)  # nothing is hidden from a cross-attention
 
 
-def test_its_test_sets_the_what_if_and_says_what_came_out(visit, run):
+def test_its_test_says_what_came_out_and_shows_it_on_the_page_when_asked(visit, run):
     page = tell(visit)
     control(page, "test positions").click()
     plain = run.explain(SOURCE).translation
     blind = run.explain(SOURCE, edit={"kind": "no_positions"}).translation
     told = f"“{plain}” becomes “{blind}”" if plain != blind else f"the answer stays “{blind}”"
     expect(card(page, "positions").get_by_role("status")).to_contain_text(told)
+    expect(page.locator("#said")).to_have_text(plain)  # the story goes on as it was
+    control(page, "show positions").click()
     expect(page.locator("#switches .active")).to_contain_text("positions are off")
     expect(page.locator("#said")).to_have_text(blind)
     page.wait_for_selector(READY)
@@ -76,6 +78,7 @@ def test_a_head_alone_and_a_mask_are_tested(visit):
     expect(card(page, "heads").get_by_role("status")).to_contain_text(
         "With head 0 alone in layer 0"
     )
+    control(page, "show heads").click()
     expect(page.locator("#switches .active")).to_contain_text(
         "decoder.self, layer 0, head 1: muted"
     )

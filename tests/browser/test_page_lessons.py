@@ -66,10 +66,9 @@ def test_the_reply_and_the_way_on_are_in_view_beside_the_picture(page, size, les
 
 def test_the_head_that_is_broken_is_the_one_of_the_headline(page):
     begin(page, "break")
-    expect(page.locator("#rests b")).to_have_text("layer 0, head 1 of decoder.cross")
-    expect(page.locator("#lesson")).to_contain_text(
-        "“il” loses most without layer 0, head 1 of decoder.cross"
-    )
+    place = "layer 0, head 1 of the attention that writes, looking at what was read (decoder.cross)"
+    expect(page.locator("#rests")).to_contain_text(place)
+    expect(page.locator("#lesson")).to_contain_text(f"“il” loses most without {place}")
     answer(page)
     muted = page.locator(".active li span")
     expect(muted).to_have_text("decoder.cross, layer 0, head 1: muted")
@@ -81,7 +80,7 @@ def test_a_lesson_leads_to_the_next(page):
     control(page, "lesson next").click()
     control(page, "next lesson").click()
     expect(page.locator("#lesson-title")).to_have_text("Remove positions")
-    expect(page.locator("#lesson")).to_contain_text("Step 1 of 3")
+    expect(page.locator("#lesson")).to_contain_text("Step 1 of 4")
 
 
 def test_a_beam_is_compared_with_a_greedy_search(visit, run):

@@ -133,7 +133,7 @@ def test_heads_are_as_large_as_what_the_word_loses_without_them(visit):
     assert asked[-1]["step"] == 1
     assert asked[-1]["source"] == SOURCE
     assert side(page, 0) > 2 * side(page, 1)
-    control(page, "Sized by what this word loses").select_option("0")
+    control(page, "Head sizes: what is lost of this word").select_option("0")
     expect(page.locator("#minimap [role=status]")).to_contain_text("“b” has 90.0 %")
     assert asked[-1]["step"] == 0
 
@@ -206,8 +206,14 @@ def test_a_lesson_asks_first_and_then_tells(visit, run):
     changed = run.explain(SOURCE, edit=[{"kind": "no_positions"}]).translation
     expect(lesson).to_contain_text(f"Now: “{changed}”")
     expect(page.locator("#switches")).to_contain_text("positions are off")
+    lesson.get_by_role("button", name="makes no difference").click()
+    swap = {"kind": "swap", "first": 0, "second": len(SOURCE.split()) - 1}
+    swapped = run.explain(SOURCE, edit=[{"kind": "no_positions"}, swap]).translation
+    said = "the order is lost" if swapped == changed else f"Now: “{swapped}”"
+    expect(lesson).to_contain_text(said)
     control(page, "lesson next").click()
     expect(lesson).to_contain_text("Positions are back")
+    expect(page.locator("#view .station.here")).to_have_attribute("data-station", "vector")
     expect(page.locator("#switches .active")).to_have_count(0)
     control(page, "lesson end").click()
     expect(lesson).to_be_hidden()
@@ -240,7 +246,7 @@ def test_two_sentences_are_lit_together(visit, run):
 
 def test_the_map_is_about_the_word_that_the_headline_is_about(visit):
     page = visit(link(source=SOURCE))
-    chosen = control(page, "Sized by what this word loses")
+    chosen = control(page, "Head sizes: what is lost of this word")
     shares = page.evaluate(
         """async source => {
           const headers = {"Content-Type": "application/json"};

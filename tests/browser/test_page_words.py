@@ -36,7 +36,8 @@ def test_unknown_words_are_marked_while_typing_and_what_is_read_is_told(visit, p
     page.locator("#source").fill("A 😀 Zebra, b!")
     told = page.locator(".read-as").first
     expect(told).to_have_text(
-        "Read as “a zebra b”: small letters, no punctuation. Not in the vocabulary: “Zebra”."
+        "Read as “a zebra b”: small letters, no punctuation. Not in the vocabulary: “Zebra”. "
+        "What it writes for it is a guess."
     )
     assert marks(page) == ["Zebra"]
     box, under = (
@@ -82,8 +83,8 @@ def rests(found):
     most, whole = found.ranked[0], share(found.probability)
     if found.probability - most.without < 0.01:
         return f"“{found.token}” ({whole}) rests on no single head"
-    where = f"layer {most.layer}, head {most.head} of {most.attention} (counted from 0)"
-    return f"{where}. Without it “{found.token}” falls from {whole} to {share(most.without)}."
+    now = share(most.without)
+    return f"({most.attention}). Without it “{found.token}” falls from {whole} to {now}."
 
 
 def test_the_page_tells_on_which_head_the_least_certain_word_rests(visit, run):
@@ -113,11 +114,13 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     page.reload()
     said = page.locator("#rests")
     expect(said).to_contain_text(
-        "layer 0, head 1 of decoder.cross (counted from 0). "
+        "layer 0, head 1 of the attention that writes, looking at what was read (decoder.cross). "
         "Without it “il” falls from 93 % to 35 %."
     )
     expect(said).to_contain_text(re.compile("^While writing “il”, one head looks most(ly)? at “"))
-    expect(said).to_contain_text("Muting one other head costs 1 % or more as well.")
+    expect(said).to_contain_text(
+        "One other head matters, too: 1 % or more is lost without that one."
+    )
     said.get_by_role("button", name="Show it").click()
     expect(control(page, "Attention")).to_have_value("decoder.cross")
     expect(control(page, "Head")).to_have_value("1")
@@ -153,17 +156,17 @@ def test_a_claim_about_a_head_has_the_numbers_of_the_head_map(visit, run, share)
     state["state"] = "done"
     page.reload()
     expect(said).to_contain_text(
-        "Most often layer 0, head 1 of encoder.self: "
+        "Most often layer 0, head 1 of the attention that reads (encoder.self): "
         f"{100 * share:.1f} % of the time, on 200 held-out sentences."
     )
     expect(said).to_contain_text(
-        "A blind rule, which always takes the word so many places before the pronoun, "
+        "A blind rule, which always takes the word a fixed number of places before the pronoun, "
         "finds it 53.1 % of the time"
     )
     expect(said).to_contain_text(
         "Without that head, right words are on average 1.2 % less probable."
     )
-    beaten = ", so no head is better at it."
+    beaten = ": no single head does better than that."
     assert (beaten in said.inner_text()) == (share < 0.531)
     weights = run.explain(SOURCE).weights("encoder.self")[1][2, :4].copy()
     weights[2] = 0

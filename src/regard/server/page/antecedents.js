@@ -2,6 +2,7 @@
 // numbers are those of the head map, with the rule that is blind to the words, and what it costs.
 
 import { el } from "./elements.js";
+import { attentionOf } from "./glossary.js";
 import { knownHeads } from "./heads.js";
 
 /**
@@ -9,10 +10,11 @@ import { knownHeads } from "./heads.js";
  * are measured nothing is claimed.
  * @param {{pronouns: string[]}|null} asked of /api/info
  * @param {Object} payload the look that is drawn
+ * @param {string[]} languages
  * @param {(part: Object) => void} change
  * @returns {HTMLElement|null}
  */
-export function antecedentLine(asked, payload, change) {
+export function antecedentLine(asked, payload, languages, change) {
   const tokens = payload.source_tokens;
   const places = asked ? tokens.flatMap((token, t) => (asked.pronouns.includes(token) ? [t] : [])) : [];
   if (!places.length || tokens.length < 3) return null;
@@ -31,7 +33,7 @@ export function antecedentLine(asked, payload, change) {
     { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) },
     "Show it",
   );
-  return el("p", { class: "against", id: "antecedent" }, claim(heads, best) + `Here ${looks.join(", ")}. `, show);
+  return el("p", { class: "against", id: "antecedent" }, claim(heads, languages, best) + `Here ${looks.join(", ")}. `, show);
 }
 
 function bestOf(rows) {
@@ -42,11 +44,11 @@ function bestOf(rows) {
 const percent = (one) => `${(100 * one).toFixed(1)} %`;
 
 /** What may be said of the best head: no more than the head map shows. */
-function claim({ n, antecedent_rule: rule }, { name, layer, head, antecedent, loss_change: cost }) {
-  const where = `layer ${layer}, head ${head} of ${name}`;
+function claim({ n, antecedent_rule: rule }, languages, { name, layer, head, antecedent, loss_change: cost }) {
+  const where = `layer ${layer}, head ${head} of ${attentionOf(name, languages)}`;
   const knowsRule = rule !== null && rule !== undefined;
-  const verdict = antecedent > rule ? "" : ", so no head is better at it";
-  const beside = knowsRule ? ` A blind rule, which always takes the word so many places before the pronoun, finds it ${percent(rule)} of the time${verdict}.` : "";
+  const verdict = antecedent > rule ? "" : ": no single head does better than that";
+  const beside = knowsRule ? ` A blind rule, which always takes the word a fixed number of places before the pronoun, finds it ${percent(rule)} of the time${verdict}.` : "";
   const worth = cost === null || cost === undefined ? "" : ` Without that head, right words are on average ${changed(cost)}.`;
   return `Another question, about all sentences: which head looks from a pronoun at what it means? Most often ${where}: ${percent(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
 }

@@ -1,9 +1,10 @@
 // Claims of the lectures as cards in the story, each where it belongs, with a test on this sentence:
-// the page's own what-if is set up, and what came out is said.
+// what came out under a what-if is said, and the page shows it if the reader wants; the story goes on as it was.
 
 import { ask } from "./api.js";
 import { unpacked } from "./draw.js";
-import { el } from "./elements.js";
+import { el, fill } from "./elements.js";
+import { answerOf } from "./outcomes.js";
 import { wordsOf } from "./words.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -22,10 +23,9 @@ import { wordsOf } from "./words.js";
  * @property {string} station where its card stands
  * @property {(told: any, form: any) => boolean} needs
  * @property {(tested: Tested) => Promise<{said: string, edits: Object[]}>} test what came out, and
- *   the what-ifs that the page then shows
+ *   the what-ifs that the page can show then
  */
 
-const answerOf = (look) => look.answer ?? look.translation ?? look.outcome?.text ?? "";
 const share = (value) => `${(100 * value).toFixed(0)} %`;
 const knows = (kind) => (_, form) => form.edits.includes(kind);
 
@@ -101,7 +101,7 @@ export const CLAIMS = {
   },
 };
 
-/** @type {Map<string, string>} what came out, by claim and by what was tested */
+/** @type {Map<string, {said: string, edits: Object[]}>} what came out, by claim and by what was tested */
 const found = new Map();
 
 /**
@@ -124,15 +124,19 @@ export function claimCards(station, told, state, body, info, change) {
 function card(name, claim, { test }, tested, change) {
   const { steps } = tested.told;
   const key = JSON.stringify([name, tested.body, steps.name, steps.layer, steps.head]);
-  const said = el("p", { class: "verdict", role: "status" }, found.get(key) ?? "");
+  const said = el("p", { class: "verdict", role: "status" });
+  const tell = () => {
+    const { said: words, edits } = found.get(key);
+    const show = el("button", { type: "button", class: "quiet", "data-control": `show ${name}`, onclick: () => change({ edits, plain: false }) }, "Show it on the page");
+    fill(said, words, " ", edits.length ? show : "");
+  };
+  if (found.has(key)) tell();
   const run = async (button) => {
     button.disabled = true;
     said.textContent = "Testing…";
     try {
-      const { said: words, edits } = await test(tested);
-      found.set(key, words);
-      said.textContent = words;
-      if (edits.length) change({ edits, plain: false });
+      found.set(key, await test(tested));
+      tell();
     } catch (error) {
       said.textContent = error.message;
     }

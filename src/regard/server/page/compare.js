@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { drawMatrix, headOf, spoken, tokensOf, unpacked } from "./draw.js";
 import { choice, el, fill } from "./elements.js";
+import { answerOf } from "./outcomes.js";
 import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -107,7 +108,7 @@ const WAYS = {
   },
 };
 
-const answered = (payload) => `→ ${payload.answer ?? payload.translation}`;
+const answered = (payload) => `→ ${answerOf(payload)}`;
 
 function sideOf(payload, title, said, { name, layer, head }) {
   return { payload, title, said, name, layer, head: oneHead(head) };

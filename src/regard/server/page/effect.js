@@ -3,7 +3,7 @@
 import { changeOf, newWords } from "./changes.js";
 import { drawCells, shareText } from "./draw.js";
 import { el, fill } from "./elements.js";
-import { bare } from "./outcomes.js";
+import { answerOf, bare } from "./outcomes.js";
 import { looksAtPicture } from "./patches.js";
 import { oneHead } from "./state.js";
 
@@ -27,8 +27,7 @@ export function showEffect(box, state, plain, changed) {
   return undefined;
 }
 
-const textOf = (look) => look.answer ?? look.translation ?? look.outcome?.text ?? "";
-const wordsIn = (look) => textOf(look).split(" ").filter(Boolean);
+const wordsIn = (look) => answerOf(look).split(" ").filter(Boolean);
 
 /** Both answers as chips; what is gone and what is new stands out. */
 function wordRows(plain, changed) {

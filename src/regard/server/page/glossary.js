@@ -183,6 +183,17 @@ export function purpose(name, languages = []) {
 }
 
 /**
+ * An attention inside a sentence: what it does, then its name.
+ * @param {string} name
+ * @param {string[]} [languages]
+ * @returns {string}
+ */
+export function attentionOf(name, languages) {
+  const why = purpose(name, languages);
+  return why ? `the attention that ${why} (${name})` : name;
+}
+
+/**
  * The name of an attention with its purpose in front.
  * @param {string} name
  * @param {string[]} [languages]

@@ -4,7 +4,8 @@
 import { ask } from "./api.js";
 import { scaleOf } from "./claims.js";
 import { probabilityOf, shareText, tokensOf } from "./draw.js";
-import { bare } from "./outcomes.js";
+import { attentionOf } from "./glossary.js";
+import { answerOf, bare } from "./outcomes.js";
 import { share, stepOf, weighed } from "./rests.js";
 
 /**
@@ -38,7 +39,6 @@ const edits = (kind) => (info, form) => form.edits.includes(kind) && info.attent
 const words = (text) => text.trim().split(/\s+/);
 const sentenceOf = ({ info, state }) => (knowsPronouns(info) ? TIRED : state.source);
 const first = (facts) => ({ ...CLEAN, source: sentenceOf(facts) });
-const answerOf = (look) => look.translation || look.answer || "";
 
 /** The head of the cross-attention that looks from a written word at a read one most. */
 function strongest({ plain }, written, read) {
@@ -71,7 +71,7 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   const now = changed.target_tokens[token];
   if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
-  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${share(1 - is)}.` : " It is still written, for every other word has less.";
+  const why = " It is still written, for every other word has less.";
   const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
   return `“${word}” falls from ${share(was)} to ${share(is)}.${why} ${rest}`;
 }
@@ -82,13 +82,22 @@ function sharpness(look) {
   return rows.reduce((a, b) => a + b, 0) / rows.length;
 }
 
+/** What is written without positions, no word swapped. */
+async function bagAnswer({ body: { packed: _, target: __, ...asked } }) {
+  return answerOf(await ask("/api/explain", { ...asked, edits: [{ kind: "no_positions" }] }));
+}
+
 const isSame = ({ plain, changed }) => !changed || answerOf(plain) === answerOf(changed);
 const before = ({ plain, changed }) => `Before: “${answerOf(plain)}”. Now: “${answerOf(changed ?? plain)}”.`;
 
-/** The conclusion from the sentence with "wide". */
-function meant({ target_tokens: written }) {
-  if (!written.some((token) => bare(token) === "elle")) return "It does not write elle here: this model does not tell the two apart by that word.";
-  return "So the last word decides: il is the animal (l'animal, masculine), for animals get tired; elle is the street (la rue, feminine), for streets are wide.";
+/** The conclusion from the sentence with "wide", and where the head of the step before looks now. */
+function meant({ plain, state: { name, layer, head } }) {
+  const t = plain.target_tokens.findIndex((token) => bare(token) === "elle");
+  if (t < 0) return "It does not write “elle” here: this model does not tell the two apart by that word.";
+  const row = plain.attentions[name][layer][head][t];
+  const most = row.indexOf(Math.max(...row));
+  const now = `The head of before looks at “${bare(tokensOf(plain, name).columns[most])}” now, with ${share(row[most])} of its weight.`;
+  return `“il” goes with l'animal (masculine), “elle” with la rue (feminine): one English word changed which of them “it” is. ${now} Which head the word needs is another question: the next lesson's.`;
 }
 
 const SAME = ["the same sentence", "another sentence"];
@@ -98,12 +107,12 @@ const NOUNS = ["it", "animal", "street", "tired"];
 export const LESSONS = [
   {
     id: "il",
-    title: "Where does il come from?",
+    title: "Where does “il” come from?",
     needs: knowsPronouns,
     steps: [
       {
         set: (facts) => ({ ...first(facts), view: "lines", name: "decoder.cross", head: null }),
-        say: () => "French has two words for “it”: il for a masculine noun, elle for a feminine one. While il is written, which English word does some head look at most?",
+        say: () => "French has two words for “it”: “il” for a masculine noun, “elle” for a feminine one. While “il” is written, every head looks at the English words in its own way. The surest of them looks at one word nearly alone. At which?",
         choices: NOUNS,
       },
       {
@@ -112,10 +121,10 @@ export const LESSONS = [
         say: (facts) => {
           const read = NOUNS[lookedAt(facts, "il", NOUNS)];
           const found = strongest(facts, "il", read);
-          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${share(found.weight)} of its weight. If that word tells what “it” is, another word there should change il. Let us see.`;
+          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${share(found.weight)} of its weight. If that word tells what “it” is, another word there should change “il”. Let us see.`;
         },
       },
-      { set: () => ({ ...CLEAN, source: WIDE }), say: ({ plain }) => `One word is different now: wide, not tired. The model writes “${answerOf(plain)}”. ${meant(plain)}` },
+      { set: () => ({ ...CLEAN, source: WIDE }), say: (facts) => `One word is different now: “wide”, not “tired”. The model writes “${answerOf(facts.plain)}”. ${meant(facts)}` },
     ],
   },
   {
@@ -127,7 +136,7 @@ export const LESSONS = [
         set: (facts) => ({ ...first(facts), view: "lines", name: "decoder.cross" }),
         say: async (facts) => {
           const { layer, head, name, word } = await needed(facts);
-          return `Where a head looks is not yet what a word rests on. So each head was muted in turn: “${word}” loses most without layer ${layer}, head ${head} of ${name}. We mute that one. What becomes of the sentence?`;
+          return `Where a head looks is not yet what a word rests on. So each head was muted in turn: “${word}” loses most without layer ${layer}, head ${head} of ${attentionOf(name, facts.info.languages ?? [])}. We mute that one. What becomes of the sentence?`;
         },
         choices: ["it stays as it is", "one word changes", "more changes"],
       },
@@ -147,13 +156,19 @@ export const LESSONS = [
     title: "Remove positions",
     needs: edits("no_positions"),
     steps: [
-      { set: first, say: () => "Attention alone knows no order: positions are joined to the words to tell it. Without them, the answer …", choices: ["stays the same", "has the same words in another order", "has other words"] },
+      { set: first, say: () => "Attention alone knows no order: a code of its position is added to every word to tell it. Without these codes, the answer …", choices: ["stays the same", "changes"] },
       {
         set: () => ({ edits: [{ kind: "no_positions" }] }),
-        answer: (facts) => (isSame(facts) ? 0 : sorted(answerOf(facts.plain)) === sorted(answerOf(facts.changed)) ? 1 : 2),
-        say: (facts) => `${before(facts)} What is left is a bag of words.`,
+        answer: (facts) => (isSame(facts) ? 0 : 1),
+        say: (facts) => `${before(facts)} The model reads a bag of words now. It never met one while it learned, so words may come out that nobody wrote. Now we swap the first word with the last. In a bag, that …`,
+        choices: ["makes no difference", "makes a difference"],
       },
-      { set: () => ({ ...CLEAN, view: "story" }), say: () => "Positions are back. In the story, the third station shows their code: a heat map, waves, distances." },
+      {
+        set: ({ state }) => ({ edits: [{ kind: "no_positions" }, { kind: "swap", first: 0, second: words(state.source).length - 1 }] }),
+        answer: async (facts) => (answerOf(facts.changed) === (await bagAnswer(facts)) ? 0 : 1),
+        say: async (facts) => (answerOf(facts.changed) === (await bagAnswer(facts)) ? "The same answer, word for word: without positions the order is lost." : `Now: “${answerOf(facts.changed)}”. So something else still tells the order: a mask, or what was written before.`),
+      },
+      { set: () => ({ ...CLEAN, view: "story", station: "vector" }), say: () => "Positions are back. This station of the story shows their code: a heat map, waves, distances." },
     ],
   },
   {
@@ -161,10 +176,10 @@ export const LESSONS = [
     title: "Soft and hard",
     needs: edits("temperature"),
     steps: [
-      { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "At temperature 0.125 every attention looks at nearly one place only. Does the answer change?", choices: ["it stays", "it changes"] },
+      { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "Temperature divides the scores before they become shares. At 1 an attention may look at several words: it is soft. At 0.125 each looks at nearly one word alone: it is hard. Does the answer change?", choices: ["it stays", "it changes"] },
       { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.plain))} on average, and ${share(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
       { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
-      { set: () => CLEAN, say: () => "Temperature 1 is what the model was trained with." },
+      { set: () => CLEAN, say: () => "Back to 1, what the model learned with. A choice of one word has no gradient to learn by; shares have one. That is why attention is soft." },
     ],
   },
   {
@@ -199,7 +214,6 @@ export const LESSONS = [
 ];
 
 const placeOf = ({ name, layer, head, token }) => ({ name, layer, head, token });
-const sorted = (text) => words(text).sort().join(" ");
 
 function differing({ plain, changed }) {
   const [a, b] = [plain, changed ?? plain].map((one) => words(answerOf(one)));

@@ -16,7 +16,7 @@ const [SMALLEST, LARGEST, EQUAL] = [14, 34, 24]; // px of a side; what is clicke
 const PRESS = 500; // ms: longer is a press, not a click
 
 const HOW = () =>
-  matchMedia("(hover: none)").matches ? "Tap a head to enter it; press it long to mute it." : "Click a head to enter it; press it long, or M, to mute it.";
+  matchMedia("(hover: none)").matches ? "Tap a head to enter it; hold it to mute it." : "Click a head to enter it; hold it, or press M, to mute it.";
 
 let step = null; // the written token that sizes are about
 let picked = null; // where the reader was when they picked it here: another row is another choice
@@ -65,7 +65,7 @@ function titleOf({ name, token }, payload, again) {
   const title = el("h2", { id: "minimap-title" }, "The model, ", term("head", "head"), " by head");
   if (step === null) return el("div", {}, title);
   const options = payload.target_tokens.map((token, t) => [String(t), token]);
-  const pick = choice("Sized by what this word loses", options, String(step), (value) => {
+  const pick = choice("Head sizes: what is lost of this word", options, String(step), (value) => {
     [step, picked] = [Number(value), `${name} ${token} ${payload.source}`];
     again();
   });
@@ -75,12 +75,12 @@ function titleOf({ name, token }, payload, again) {
 /** On a narrow page the map is a strip, with a line instead of all that is told beside it. */
 function swipeHint({ target_tokens: written }) {
   const sized = step === null ? "Every head" : `Large: “${written[step]}” needs it`;
-  return el("p", { class: "swipe" }, `${sized} · swipe for more · long press mutes`);
+  return el("p", { class: "swipe" }, `${sized} · swipe for more · hold to mute`);
 }
 
 function attentionOf(name, state, payload, languages, change) {
   const layers = Array.from(payload.attentions[name], (heads, layer) =>
-    el("div", { class: "layer" }, el("span", { title: `layer ${layer}` }, String(layer)), ...Array.from(heads, (weights, head) => thumbOf({ name, layer, head }, weights, state, change))),
+    el("div", { class: "layer" }, el("span", { title: `layer ${layer}` }, `L${layer}`), ...Array.from(heads, (weights, head) => thumbOf({ name, layer, head }, weights, state, change))),
   );
   return el("div", {}, el("p", { class: "of", title: name }, purpose(name, languages) || name), el("div", { class: "heads" }, ...layers));
 }
@@ -109,6 +109,7 @@ function thumbOf(place, weights, state, change) {
       oncontextmenu: (event) => event.preventDefault(),
       onkeydown: (event) => event.key.toLowerCase() === "m" && !event.ctrlKey && !event.metaKey && mute(),
     },
+    ...(layer ? [] : [el("span", { class: "number", "aria-hidden": "true" }, String(head))]), // once, above the others
     pictureOf(weights),
   );
   return button;
@@ -162,7 +163,7 @@ async function measured(body, payload) {
     const costs = await ask("/api/importance", { ...asked, step });
     const most = [...costs.heads].sort((a, b) => a.without - b.without)[0];
     const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${shareText(most.without)}.` : "";
-    return { said: `“${costs.token}” has ${shareText(costs.probability)}; the larger a head, the more it loses without it.${loss} ${how}`, costs };
+    return { said: `“${costs.token}” has ${shareText(costs.probability)}; the larger a head, the more of that is lost without it.${loss} ${how}`, costs };
   } catch (error) {
     unmeasured = error.status === 404;
     const why = unmeasured ? silent : "what this word loses without a head could not be measured";

@@ -18,6 +18,15 @@ export function bare(token) {
 }
 
 /**
+ * What a model made of a text, in words: a translation, an answer, a label.
+ * @param {any} look
+ * @returns {string}
+ */
+export function answerOf(look) {
+  return look.answer ?? look.translation ?? look.outcome?.text ?? "";
+}
+
+/**
  * Choices as bars, perhaps beside what they were.
  * @param {Choice[]} choices
  * @param {{was?: Choice[]|null, written?: (share: number) => string, open?: (i: number) => void,

@@ -55,7 +55,7 @@ async function change(given) {
   const part = typeof given === "function" ? given(state) : given;
   const held = document.activeElement?.closest(PLACES);
   const { token } = state;
-  state = fittedHere({ ...state, ended: "", ...part });
+  state = fittedHere({ ...state, ended: "", station: null, ...part });
   history.replaceState(null, "", toHash(state));
   await show();
   if (held && !document.activeElement?.closest("main")) focusNear(held, token);
@@ -430,6 +430,7 @@ async function begin() {
 const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
 cueEdges(document.querySelector(".side"));
+cueEdges(byId("tabs"), { names: false });
 offerDrawing(byId("drawing"));
 offerTraining(byId("training"));
 begin();

@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { tokensOf } from "./draw.js";
 import { el } from "./elements.js";
+import { attentionOf } from "./glossary.js";
 import { bare } from "./outcomes.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -25,18 +26,18 @@ export function restsLine(state, payload, body, info, change) {
   const { packed: _, ...rest } = body;
   const asked = { ...rest, step };
   const line = el("p", { class: "against", id: "rests" });
-  const measure = () => measured(line, asked, payload, change);
+  const measure = () => measured(line, asked, payload, info.languages ?? [], change);
   if (info.parameters <= SMALL) measure();
   else line.append(el("button", { type: "button", class: "quiet", onclick: measure }, "Measure on which heads this answer rests"));
   return line;
 }
 
-async function measured(line, asked, payload, change) {
+async function measured(line, asked, payload, languages, change) {
   line.replaceChildren("Measuring on which head the answer rests…");
   line.setAttribute("aria-busy", "true");
   try {
     const found = await weighed(asked);
-    line.replaceChildren(...told(found, asked.step, payload, change));
+    line.replaceChildren(...told(found, asked.step, payload, languages, change));
     line.removeAttribute("aria-busy");
   } catch {
     line.remove(); // the answer stands without it
@@ -73,7 +74,7 @@ export function stepOf(state, payload, telling) {
   return tells >= 0 ? tells : shares.indexOf(Math.min(...shares));
 }
 
-function told({ token, probability, heads, most }, step, payload, change) {
+function told({ token, probability, heads, most }, step, payload, languages, change) {
   if (!most) return [];
   const word = () => q(token);
   if (probability - most.without < LEAST) {
@@ -81,11 +82,11 @@ function told({ token, probability, heads, most }, step, payload, change) {
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
-  const place = el("b", {}, `layer ${layer}, head ${head} of ${name}`);
+  const place = [el("b", {}, `layer ${layer}, head ${head}`), ` of ${attentionOf(name, languages)}`];
   return [
-    ...looked(payload, most, step, word()), place, " (counted from 0). Without it ", word(),
+    ...looked(payload, most, step, word()), ...place, ". Without it ", word(),
     ` falls from ${share(probability)} to ${share(most.without)}. `,
-    others ? `Muting ${others === 1 ? "one other head" : `one of ${others} other heads`} costs 1 % or more as well. ` : "",
+    others ? `${others === 1 ? "One other head matters, too" : `${others} other heads matter, too`}: 1 % or more is lost without ${others === 1 ? "that one" : "any one of them"}. ` : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
 }

@@ -36,6 +36,7 @@ export function linesOf(text) {
  * @property {number} beams width of the beam
  * @property {string[]} prefix target tokens that the beam begins with
  * @property {Object[]} edits the what-ifs
+ * @property {string|null} [station] where the story is to open; no part of a link
  * @property {string} [ended] what-ifs that ended with the sentence before, in words; no part of a link
  */
 

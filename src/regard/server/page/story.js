@@ -15,10 +15,13 @@ import { toldHead, toldRow } from "./told.js";
 
 const REFUSED = 422; // what was asked cannot be
 const PAUSE = 6000; // ms that a station stands while it plays
+const SETTLED = 1500; // ms until a page that was led somewhere stands still
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let at = 0; // the station where the reader is
 let turn = 0; // an answer to an earlier question comes too late
+let steered = -Infinity; // when a button or key led to a station: where the page then scrolls is no choice
+let opened = null; // the state that was drawn last: a station is gone to once
 let playing = 0; // of the timer, or 0
 
 /**
@@ -38,7 +41,7 @@ export async function showStory(box, state, payload, body, info, change) {
   const token = followed(toldRow(state, payload, info), rows);
   const head = oneHead(state.head) === null ? await toldHead(state, payload, body, info) : null;
   if (mine !== turn) return undefined;
-  if (head) return change(head); // the lists above the picture name it, too
+  if (head) return change({ ...head, station: state.station }); // the lists above the picture name it, too
   const { packed, ...asked } = body;
   const steps = { name: state.name, layer: state.layer, head: oneHead(state.head) ?? 0, token };
   try {
@@ -50,8 +53,10 @@ export async function showStory(box, state, payload, body, info, change) {
     const cards = (station) => claimCards(station, named, state, body, info, change);
     fill(box, ...railOf(named, steps, info.languages ?? [], cards, change));
     watchScrolling(box);
-    if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
+    if (state.station && opened !== state) go(box, placeIn(box, state.station), false);
+    else if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
     box.dataset.story = String(token);
+    opened = state;
   } catch (error) {
     if (mine === turn) fill(box, ...(error.status === REFUSED ? untold(error.message, token, change) : [el("p", { class: "trouble", role: "alert" }, error.message)]));
   }
@@ -114,11 +119,14 @@ function stationOf({ id, title, formula: written, say, figure }, i, told, cards)
   return el("section", { class: "station", "data-station": id, "aria-labelledby": `station-${id}` }, heading, beside, el("div", { class: "drawn" }, ...figure(told)), ...cards);
 }
 
+const placeIn = (box, station) => [...box.querySelectorAll(".station")].findIndex((one) => one.dataset.station === station);
+
 /** To a station; its heading takes the focus, so that those who hear it follow. */
 function go(view, to, focus = true) {
   const stations = [...(view?.querySelectorAll(".station") ?? [])];
   if (!stations.length) return;
   at = Math.max(0, Math.min(stations.length - 1, to));
+  steered = performance.now();
   mark(view);
   stations[at].scrollIntoView({ block: "start", behavior: still() ? "auto" : "smooth" });
   if (focus) stations[at].querySelector("h3").focus({ preventScroll: true });
@@ -166,7 +174,7 @@ function watchScrolling(box) {
   const watch = new IntersectionObserver(
     (seen) => {
       const one = seen.find(({ isIntersecting }) => isIntersecting);
-      if (!one || playing) return;
+      if (!one || playing || performance.now() - steered < SETTLED) return;
       at = stations.indexOf(one.target);
       if (box.isConnected && box.contains(one.target)) mark(box);
     },

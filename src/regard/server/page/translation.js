@@ -18,7 +18,7 @@ export const translation = {
     return {
       words: whole(state, looks),
       below: changed ? [beside(plain.translation, changed.translation, "The translation")] : [],
-      last: plain ? [antecedentLine(info.antecedents, drawn, change)] : [],
+      last: plain ? [antecedentLine(info.antecedents, drawn, info.languages ?? [], change)] : [],
     };
   },
 };

@@ -175,12 +175,13 @@ function swatch(colour) {
   return one;
 }
 
-// What goes on beyond an edge fades out there, until it is scrolled to.
-export function cueEdges(scroller) {
+// What goes on beyond an edge fades out there, until it is scrolled to; not at the left, where names may stand.
+export function cueEdges(scroller, { names = true } = {}) {
   const cue = () => {
     const right = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft > 2;
     const below = scroller.scrollHeight - scroller.clientHeight - scroller.scrollTop > 2;
-    const fades = [right && "to left", below && "to top"].filter(Boolean)
+    const left = !names && scroller.scrollLeft > 2;
+    const fades = [left && "to right", right && "to left", below && "to top"].filter(Boolean)
       .map((side) => `linear-gradient(${side}, rgba(0,0,0,.15), #000 36px)`);
     scroller.style.maskImage = fades.join(", ");
     scroller.style.maskComposite = "intersect";
