@@ -10,9 +10,11 @@ import urllib.request
 
 import pytest
 import yaml
+from starlette.testclient import TestClient
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.server.limits import listen
+from regard.server.watching import make_watching_app
 from regard.tasks.film import read_film
 from regard.tasks.recipe import recipe_from
 
@@ -94,10 +96,6 @@ def test_a_port_that_is_taken_is_told_before_anything_is_trained(refused, recipe
 
 
 def test_only_this_machine_may_watch_and_nothing_but_files_is_read(settings, tmp_path):
-    from starlette.testclient import TestClient
-
-    from regard.server.watching import make_watching_app
-
     app = make_watching_app(RunFolder(tmp_path / "none yet"), recipe_from(settings))
     client = TestClient(app, base_url="http://localhost")
     fresh = client.get("/api/training").json()
@@ -106,3 +104,61 @@ def test_only_this_machine_may_watch_and_nothing_but_files_is_read(settings, tmp
     assert client.get("/api/training/film?after=x").status_code == 422
     assert client.get("/healthz").json() == {"status": "ok"}
     assert "Content-Security-Policy" in client.get("/").headers
+
+
+WRONG = {
+    "a text": '"high"',
+    "nothing": "null",
+    "not a number": "NaN",
+    "infinite": "-Infinity",
+    "beyond every number": "1e999",
+    "a list": "[1]",
+    "true": "true",
+}
+
+
+@pytest.fixture
+def told_of(settings, tmp_path):
+    """What is told of a training whose metrics are such lines."""
+
+    def ask(*lines):
+        folder = RunFolder(tmp_path)
+        folder.metrics.write_bytes(b"\n".join(lines))
+        app = make_watching_app(folder, recipe_from(settings))
+        answer = TestClient(app, base_url="http://localhost").get("/api/training")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return ask
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("name", ["loss", "seconds", "bleu"])
+def test_what_is_no_number_in_the_metrics_leaves_a_gap_and_is_told(told_of, name, wrong):
+    line = {"step": 1, "kind": "valid", "loss": 2.0, "bleu": 10.0, "seconds": 3.5}
+    whole, other = json.dumps(line), json.dumps({**line, "step": 2, name: "WRONG"})
+    told = told_of(whole.encode(), other.replace('"WRONG"', wrong).encode())
+    assert (told["step"], told["seconds"]) == (2, 3.5)
+    assert told["notes"] == [
+        "metrics.jsonl has 1 value that should be a finite number and is not; curves have gaps there"
+    ]
+    assert "NaN" not in "".join(told["curves"])
+    assert told_of(whole.encode())["notes"] == []
+
+
+def test_a_line_that_is_being_written_is_no_trouble(told_of):
+    line = json.dumps({"step": 4, "kind": "train", "loss": 2.0, "seconds": 1.0}).encode()
+    for n in range(len(line)):
+        told = told_of(line, line.replace(b"4", b"5")[:n])
+        assert (told["step"], told["notes"]) == (4, [])
+
+
+def test_metrics_that_are_no_text_are_told_without_their_folder(told_of):
+    told = told_of(b"\xff\xfe")
+    assert told["notes"] == ["metrics.jsonl cannot be read: it is too large, or not a text file"]
+    assert (told["step"], told["curves"]) == (0, [])
+
+
+def test_a_step_beyond_every_count_is_told_as_it_is(told_of):
+    line = json.dumps({"step": 10**90, "kind": "train", "loss": 2.0, "seconds": 1.0}).encode()
+    assert told_of(line)["share"] == 1
