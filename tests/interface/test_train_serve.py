@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.server.limits import listen
-from regard.server.watching import make_watching_app
+from regard.server.watching import WatchingServer, make_watching_app, watched
 from regard.tasks.film import read_film
 from regard.tasks.recipe import recipe_from
 
@@ -106,6 +107,55 @@ def test_only_this_machine_may_watch_and_nothing_but_files_is_read(settings, tmp
     assert "Content-Security-Policy" in client.get("/").headers
 
 
+def broken(error):
+    async def fails(_self, *_args, **_more):
+        raise error
+
+    return fails
+
+
+async def ends(_self, *_args, **_more):
+    """As a server does that cannot begin."""
+
+
+FAILURES = {
+    "it cannot begin": ("startup", broken(OSError("no room")), "OSError, no room"),
+    "it leaves": ("startup", broken(SystemExit(3)), "SystemExit, 3"),
+    "it breaks later": ("main_loop", broken(RuntimeError("broken")), "RuntimeError, broken"),
+    "it returns": ("serve", ends, "it ended by itself"),
+}
+
+
+@pytest.mark.parametrize(("method", "how", "why"), FAILURES.values(), ids=FAILURES)
+def test_a_server_that_fails_is_told_in_a_line_and_the_training_goes_on(
+    settings, tmp_path, monkeypatch, capsys, method, how, why
+):
+    monkeypatch.setattr(WatchingServer, method, how)
+    went_on = False
+    with listen("127.0.0.1", 0) as listening:
+        folder = RunFolder(tmp_path)
+        with watched(folder, recipe_from(settings), listening):
+            for thread in threading.enumerate():
+                if thread.name == "watching":
+                    thread.join(30)  # it says what is wrong before it ends
+            went_on = True
+        port = listening.getsockname()[1]
+    assert went_on
+    (line,) = capsys.readouterr().err.splitlines()
+    where = f"http://127.0.0.1:{port}"
+    assert line == f"regard: the training cannot be watched at {where}: {why}; it goes on"
+
+
+def test_a_server_that_ends_with_the_training_says_nothing(settings, tmp_path, capsys):
+    addresses, shown = [], (RunFolder(tmp_path), recipe_from(settings))
+    with (
+        listen("127.0.0.1", 0) as listening,
+        watched(*shown, listening, addresses.append),
+    ):
+        assert told(addresses[0], "/healthz") == {"status": "ok"}
+    assert capsys.readouterr().err == ""
+
+
 WRONG = {
     "a text": '"high"',
     "nothing": "null",
@@ -140,7 +190,8 @@ def test_what_is_no_number_in_the_metrics_leaves_a_gap_and_is_told(told_of, name
     told = told_of(whole.encode(), other.replace('"WRONG"', wrong).encode())
     assert (told["step"], told["seconds"]) == (2, 3.5)
     assert told["notes"] == [
-        "metrics.jsonl has 1 value that should be a finite number and is not; curves have gaps there"
+        "metrics.jsonl has 1 value that should be a finite number and is not; "
+        "curves have gaps there"
     ]
     assert "NaN" not in "".join(told["curves"])
     assert told_of(whole.encode())["notes"] == []
