@@ -2,10 +2,10 @@
 // for a prediction, which the next one answers with what the model really did.
 
 import { ask } from "./api.js";
-import { scaleOf } from "./claims.js";
+import { scaleOf, sharpness } from "./claims.js";
 import { probabilityOf, shareText, tokensOf } from "./draw.js";
 import { bare } from "./outcomes.js";
-import { share, stepOf, weighed } from "./rests.js";
+import { stepOf, weighed } from "./rests.js";
 
 /**
  * What a step can look at: the state, both looks, what was asked for them, and what is known of the run.
@@ -71,15 +71,9 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   const now = changed.target_tokens[token];
   if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
-  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${share(1 - is)}.` : " It is still written, for every other word has less.";
+  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${shareText(1 - is)}.` : " It is still written, for every other word has less.";
   const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
-  return `“${word}” falls from ${share(was)} to ${share(is)}.${why} ${rest}`;
-}
-
-/** The mean, over all rows of all heads, of the largest weight of a row. */
-function sharpness(look) {
-  const rows = Object.values(look.attentions).flatMap((layers) => Array.from(layers, (heads) => Array.from(heads, (one) => Array.from(one, (row) => Math.max(...row))))).flat(2);
-  return rows.reduce((a, b) => a + b, 0) / rows.length;
+  return `“${word}” falls from ${shareText(was)} to ${shareText(is)}.${why} ${rest}`;
 }
 
 const isSame = ({ plain, changed }) => !changed || answerOf(plain) === answerOf(changed);
@@ -112,7 +106,7 @@ export const LESSONS = [
         say: (facts) => {
           const read = NOUNS[lookedAt(facts, "il", NOUNS)];
           const found = strongest(facts, "il", read);
-          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${share(found.weight)} of its weight. If that word tells what “it” is, another word there should change il. Let us see.`;
+          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${shareText(found.weight)} of its weight. If that word tells what “it” is, another word there should change il. Let us see.`;
         },
       },
       { set: () => ({ ...CLEAN, source: WIDE }), say: ({ plain }) => `One word is different now: wide, not tired. The model writes “${answerOf(plain)}”. ${meant(plain)}` },
@@ -162,8 +156,8 @@ export const LESSONS = [
     needs: edits("temperature"),
     steps: [
       { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "At temperature 0.125 every attention looks at nearly one place only. Does the answer change?", choices: ["it stays", "it changes"] },
-      { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.plain))} on average, and ${share(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
-      { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
+      { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.plain))} on average, and ${shareText(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
+      { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
       { set: () => CLEAN, say: () => "Temperature 1 is what the model was trained with." },
     ],
   },
@@ -191,7 +185,7 @@ export const LESSONS = [
           const by = sharpness(facts.changed ?? facts.plain) - sharpness(facts.plain);
           return by > 0.005 ? 1 : by < -0.005 ? 0 : 2;
         },
-        say: (facts) => `The largest weight of a row went from ${share(sharpness(facts.plain))} to ${share(sharpness(facts.changed ?? facts.plain))} on average. A softmax that is hard from the start has hardly a gradient, and learns slowly. ${before(facts)}`,
+        say: (facts) => `The largest weight of a row went from ${shareText(sharpness(facts.plain))} to ${shareText(sharpness(facts.changed ?? facts.plain))} on average. A softmax that is hard from the start has hardly a gradient, and learns slowly. ${before(facts)}`,
       },
       { set: () => CLEAN, say: () => "The scale is back. The story shows it as a station of its own." },
     ],

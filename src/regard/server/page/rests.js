@@ -1,7 +1,7 @@
 // On which head a word rests: what its probability is without each, as /api/importance measures it.
 
 import { ask } from "./api.js";
-import { tokensOf } from "./draw.js";
+import { shareText, tokensOf } from "./draw.js";
 import { el } from "./elements.js";
 import { bare } from "./outcomes.js";
 
@@ -77,14 +77,14 @@ function told({ token, probability, heads, most }, step, payload, change) {
   if (!most) return [];
   const word = () => q(token);
   if (probability - most.without < LEAST) {
-    return [word(), ` (${share(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
+    return [word(), ` (${shareText(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
   const place = el("b", {}, `layer ${layer}, head ${head} of ${name}`);
   return [
     ...looked(payload, most, step, word()), place, " (counted from 0). Without it ", word(),
-    ` falls from ${share(probability)} to ${share(most.without)}. `,
+    ` falls from ${shareText(probability)} to ${shareText(most.without)}. `,
     others ? `Muting ${others === 1 ? "one other head" : `one of ${others} other heads`} costs 1 % or more as well. ` : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
@@ -101,12 +101,3 @@ function looked(payload, { attention: name, layer, head }, step, word) {
 }
 
 const q = (token) => el("span", {}, "“", bare(token), "”");
-
-/**
- * A probability in whole per cent.
- * @param {number} one
- * @returns {string}
- */
-export function share(one) {
-  return one < 0.01 ? "under 1 %" : `${Math.round(100 * one)} %`;
-}

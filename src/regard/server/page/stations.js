@@ -19,6 +19,7 @@ import { placeOf } from "./told.js";
  * @property {any} story
  * @property {{choices: {text: string, probability: number}[], rest: number, chosen: string|null}|null} outcome
  * @property {"source"|"target"|"text"|string} side whose rows are followed
+ * @property {"source"|"input"|"text"|string} columns what they look at
  * @property {string} [picture] that was read, as a data URL
  * @property {number[]} [grid] its rows and columns of patches
  * @property {{kind: string}[]} edits what was changed for it
