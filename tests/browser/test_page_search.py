@@ -18,7 +18,7 @@ def test_what_was_found_is_listed_and_opened_by_a_click(visit, run):
     control(page, "search").click()
     found = run.search(row, "b", name="decoder.cross", layer=0, head=0)
     matches = page.locator("#search .match")
-    expect(matches).to_have_count(len(found.found), timeout=30_000)  # a process reads the data
+    expect(matches).to_have_count(len(found.found), timeout=60_000)  # a process reads the data
     expect(page.locator("#search-said")).to_contain_text(
         f"{len(found.weights)} of {found.n} held-out sentences have such a pair"
     )
