@@ -78,8 +78,8 @@ def test_an_empty_input_clears_the_old_answer(visit):
 
 def share(one):
     """A probability as the page writes it everywhere."""
-    least, most = "< 0.1 %" if one > 0 else "0.0 %", "> 99.9 %" if one < 1 else "100.0 %"
-    return {"0.0": least, "100.0": most}.get(f"{100 * one:.1f}", f"{100 * one:.1f} %")
+    near = {"0.0": "< 0.1 %", "100.0": "> 99.9 %"}
+    return near.get(f"{100 * one:.1f}", f"{100 * one:.1f} %")
 
 
 def rests(found):
@@ -128,10 +128,11 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     expect(control(page, "Head")).to_have_value("1")
 
 
-def test_a_probability_that_is_not_quite_one_reads_the_same_everywhere(visit):
+@pytest.mark.parametrize(("probability", "without"), [(0.9999, 1e-6), (1, 0)])
+def test_a_probability_of_nearly_one_reads_the_same_everywhere(visit, probability, without):
     page = visit(link(source=SOURCE))
-    heads = [{"attention": "decoder.cross", "layer": 0, "head": 0, "without": 1e-6}]
-    answer = {"token": "il", "probability": 0.9999, "heads": heads}
+    heads = [{"attention": "decoder.cross", "layer": 0, "head": 0, "without": without}]
+    answer = {"token": "il", "probability": probability, "heads": heads}
     page.route("**/api/importance", lambda route: route.fulfill(json=answer))
     page.reload()
     expect(page.locator("#rests")).to_contain_text("“il” falls from > 99.9 % to < 0.1 %.")

@@ -2,7 +2,7 @@
 // looked when it wrote it, and what else it might have written.
 
 import { ask } from "./api.js";
-import { shareText } from "./draw.js";
+import { probabilityText } from "./draw.js";
 import { choice, el, fill } from "./elements.js";
 import { called } from "./glossary.js";
 import { bare, bars } from "./outcomes.js";
@@ -174,7 +174,7 @@ function showLook(box, look, chosen) {
   const numbers = (n) => Array.from({ length: n }, (_, k) => [String(k), String(k)]);
   const set = (part) => showLook(box, look, { name, layer, head, ...part });
   const most = Math.max(...weights, 1e-9);
-  const share = look.probability === null ? "" : ` (${shareText(look.probability)})`;
+  const share = look.probability === null ? "" : ` (${probabilityText(look.probability)})`;
   fill(
     box,
     el("h3", {}, "When it wrote “", bare(look.token), `”${share}, it looked at`),

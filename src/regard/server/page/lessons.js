@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { scaleOf, sharpness } from "./claims.js";
-import { probabilityOf, shareText, tokensOf } from "./draw.js";
+import { probabilityOf, probabilityText, shareText, tokensOf } from "./draw.js";
 import { bare } from "./outcomes.js";
 import { stepOf, weighed } from "./rests.js";
 
@@ -71,9 +71,9 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   const now = changed.target_tokens[token];
   if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
-  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${shareText(1 - is)}.` : " It is still written, for every other word has less.";
+  const why = is > 0.5 ? ` It is still written, for no other word can have more than ${probabilityText(1 - is)}.` : " It is still written, for every other word has less.";
   const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
-  return `“${word}” falls from ${shareText(was)} to ${shareText(is)}.${why} ${rest}`;
+  return `“${word}” falls from ${probabilityText(was)} to ${probabilityText(is)}.${why} ${rest}`;
 }
 
 const isSame = ({ plain, changed }) => !changed || answerOf(plain) === answerOf(changed);
@@ -216,8 +216,8 @@ async function sameFound(facts) {
 
 async function bothFound(facts) {
   const [greedy, beam] = [await searched(facts, 1), await searched(facts, 4)];
-  const told = `Greedy: “${greedy.text}”, ${shareText(greedy.share)} as a whole.`;
+  const told = `Greedy: “${greedy.text}”, ${probabilityText(greedy.share)} as a whole.`;
   if (greedy.text === beam.text) return `${told} The beam finds the same sentence.`;
   const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is more probable." : "It is chosen by its score, which allows for length.";
-  return `${told} Beam: “${beam.text}”, ${shareText(beam.share)}. ${why}`;
+  return `${told} Beam: “${beam.text}”, ${probabilityText(beam.share)}. ${why}`;
 }

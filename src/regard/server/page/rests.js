@@ -1,7 +1,7 @@
 // On which head a word rests: what its probability is without each, as /api/importance measures it.
 
 import { ask } from "./api.js";
-import { shareText, tokensOf } from "./draw.js";
+import { probabilityText, tokensOf } from "./draw.js";
 import { el } from "./elements.js";
 import { bare } from "./outcomes.js";
 
@@ -77,14 +77,14 @@ function told({ token, probability, heads, most }, step, payload, change) {
   if (!most) return [];
   const word = () => q(token);
   if (probability - most.without < LEAST) {
-    return [word(), ` (${shareText(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
+    return [word(), ` (${probabilityText(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
   const place = el("b", {}, `layer ${layer}, head ${head} of ${name}`);
   return [
     ...looked(payload, most, step, word()), place, " (counted from 0). Without it ", word(),
-    ` falls from ${shareText(probability)} to ${shareText(most.without)}. `,
+    ` falls from ${probabilityText(probability)} to ${probabilityText(most.without)}. `,
     others ? `Muting ${others === 1 ? "one other head" : `one of ${others} other heads`} costs 1 % or more as well. ` : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
