@@ -9,6 +9,8 @@ from page_parts import served
 from playwright.sync_api import sync_playwright
 
 import regard
+from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +38,17 @@ def base(run_path):
 
     with served(make_app(regard.load(run_path, device="cpu"))) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def filmed(settings, tmp_path_factory):
+    """A run of thirty steps with a film."""
+    out = tmp_path_factory.mktemp("filmed") / "run"
+    train(
+        recipe_from({**settings, "train": {**settings["train"], "film": True, "eval_every": 5}}),
+        out,
+    )
+    return out
 
 
 @pytest.fixture

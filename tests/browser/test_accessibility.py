@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from audits import ALL, BY_LOOKS, faults
+from chats import chat_folder
 from page_parts import ABLATE, READY, SOURCE, control, link, served
 from picture_runs import counting_run
 from playwright.sync_api import expect
@@ -11,9 +12,12 @@ from text_runs import short_run
 
 import regard
 from regard import lab
+from regard.checkpoints.run_folder import RunFolder
 from regard.lab.result import write_page
 from regard.runs.heads import head_measures
 from regard.server.app import make_app
+from regard.server.watching import make_watching_app
+from regard.tasks.recipe import recipe_from
 
 pytestmark = pytest.mark.browser
 
@@ -56,8 +60,12 @@ def opened(page):
 
 
 def told(page):
-    """The story, at its last station; the drawing, which is large, was looked at."""
+    """The story, at its last station; the drawing, which is large, was looked at.
+
+    The lesson too, which stays in view and would lie over the pictures of other states.
+    """
     page.locator("#drawing > summary").click()
+    control(page, "lesson end").click()
     turn_to(page, "Story", ".station")
     page.locator(".stops button, .steering [data-control=next]").last.focus()
     page.keyboard.press("ArrowRight")
@@ -68,11 +76,14 @@ def searched(page):
     turn_to(page, "Matrix")
     page.locator("#search > summary").click()
     control(page, "search").click()
-    page.locator("#search-said").wait_for()
+    page.locator("#search-said").wait_for(timeout=60_000)  # a process reads the data
+
+
+def two_sentences(page):
+    turn_to(page, "Compare", ".beside-each > div:nth-child(2) svg")
 
 
 def two_heads(page):
-    turn_to(page, "Compare", ".beside-each svg")
     control(page, "Compare").select_option("head")
     page.get_by_role("heading", name="Layer 0, head 1").wait_for()
 
@@ -82,7 +93,9 @@ STATES = {
     "story": told,
     "matrix, steps and search": searched,
     "all heads": lambda page: turn_to(page, "All heads"),
+    "rollout": lambda page: turn_to(page, "Rollout"),
     "beam": lambda page: turn_to(page, "Beam", "[data-node]"),
+    "two sentences": two_sentences,
     "two heads": two_heads,
     "head map": lambda page: turn_to(page, "Head map", "table"),
 }
@@ -127,6 +140,59 @@ def test_no_page_of_another_task_has_a_fault(look, tmp_path, kind):
         page.emulate_media(color_scheme="dark")
         turn_to(page, "Story", ".station")
         assert faults(page, BY_LOOKS) == []
+
+
+def two_runs(page):
+    page.locator(".beside-each > div:nth-child(2) svg").wait_for()
+
+
+def talked(page):
+    """A turn and its answer, of which a token is looked at."""
+    page.get_by_label("Temperature").first.fill("0")
+    page.locator("#chat-words").fill("a tea")
+    page.locator("#chat-words").press("Enter")
+    page.locator(".turns[aria-busy=false] li.assistant .bubble button").first.click()
+    page.locator(".shaded").wait_for()
+
+
+def filmed_until_now(page):
+    page.locator(".film svg").wait_for()
+    page.locator(".learning svg").first.wait_for()
+
+
+def beside_itself(run_path, **_):
+    run, other = (regard.load(run_path, device="cpu") for _ in range(2))
+    return make_app(run, beside=other)
+
+
+def chatting(tmp_path, **_):
+    return make_app(regard.load(chat_folder(tmp_path, max_len=400), device="cpu"))
+
+
+def training(filmed, settings, **_):
+    return make_watching_app(RunFolder(filmed), recipe_from(settings))
+
+
+OTHERS = {
+    "two runs": (beside_itself, {**CROSS, "view": "compare", "versus": "run"}, two_runs),
+    "a chat": (chatting, {}, talked),
+    "a training": (training, {}, filmed_until_now),
+}
+"""Pages with another server: what is served, the state of a link, and what is done there."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_other_page_has_a_fault(look, run_path, filmed, settings, tmp_path, name):
+    made, state, enter = OTHERS[name]
+    app = made(run_path=run_path, filmed=filmed, settings=settings, tmp_path=tmp_path)
+    with served(app) as at:
+        page = look(link(**state), "light", WIDE, at=at, wait="main")
+        enter(page)
+        found = {"light and wide": faults(page)}
+        page.set_viewport_size(NARROW)
+        page.emulate_media(color_scheme="dark")
+        found["dark and narrow"] = faults(page, BY_LOOKS)
+    assert found == {"light and wide": [], "dark and narrow": []}
 
 
 @pytest.fixture(scope="module")

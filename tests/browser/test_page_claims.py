@@ -65,8 +65,8 @@ def test_undivided_scores_make_sharper_weights(visit, run):
     looks = [run.explain(SOURCE), run.explain(SOURCE, edit=hot)]
     shares = [100 * look.weights("decoder.cross").max(axis=-1).mean() for look in looks]
     said = card(page, "scaling").get_by_role("status")
-    expect(said).to_contain_text(f"{shares[0]:.0f} % on average in this layer; undivided")
-    expect(said).to_contain_text(f"undivided {shares[1]:.0f} %")
+    expect(said).to_contain_text(f"{shares[0]:.1f} % on average in this layer; undivided")
+    expect(said).to_contain_text(f"undivided {shares[1]:.1f} %")
 
 
 def test_a_head_alone_and_a_mask_are_tested(visit):
@@ -82,6 +82,35 @@ def test_a_head_alone_and_a_mask_are_tested(visit):
     expect(page.locator("#switches .active")).to_contain_text(
         "decoder.self, layer 0, head 1: muted"
     )
+
+
+def test_every_claim_that_the_page_can_test_is_one_of_the_lab(visit):
+    page = tell(visit)
+    names = page.evaluate("import('/static/claims.js').then(({CLAIMS}) => Object.keys(CLAIMS))")
+    told = page.evaluate("fetch('/api/info').then((answer) => answer.json())")["claims"]
+    assert told == {name: lab.claim(name) for name in lab.NAMES}
+    assert {"positions", "future"} < {*names} <= {*told}
+
+
+AXES = {
+    "a translator, whose words are written one by one": ("target", "input", True),
+    "a language model": ("text", "text", True),
+    "an encoder": ("source", "source", False),
+    "a detector, whose objects come all at once": ("target", "target", False),
+}
+
+
+def test_only_what_is_written_word_by_word_has_a_future(visit):
+    page = tell(visit)
+    cases = [[rows, columns] for rows, columns, _ in AXES.values()]
+    assert page.evaluate(
+        """async (cases) => {
+             const { CLAIMS } = await import("/static/claims.js");
+             const steps = { name: "decoder.self" };
+             return cases.map(([side, columns]) => CLAIMS.future.needs({ side, columns, steps }));
+           }""",
+        cases,
+    ) == [wanted for _, _, wanted in AXES.values()]
 
 
 def test_where_there_is_no_story_it_is_said_and_the_steps_are_a_click_away(visit):

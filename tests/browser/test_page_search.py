@@ -18,7 +18,7 @@ def test_what_was_found_is_listed_and_opened_by_a_click(visit, run):
     control(page, "search").click()
     found = run.search(row, "b", name="decoder.cross", layer=0, head=0)
     matches = page.locator("#search .match")
-    expect(matches).to_have_count(len(found.found))
+    expect(matches).to_have_count(len(found.found), timeout=60_000)  # a process reads the data
     expect(page.locator("#search-said")).to_contain_text(
         f"{len(found.weights)} of {found.n} held-out sentences have such a pair"
     )
@@ -56,3 +56,22 @@ def test_what_the_server_refuses_is_told(visit):
     page.locator("#search summary").click()
     control(page, "search").click()
     expect(page.locator("#search .trouble")).to_contain_text("no text that can be looked at")
+
+
+def test_sentences_that_were_not_searched_are_told_and_the_rest_can_be_asked_for(visit):
+    page = visit(link(**CROSS))
+    sides = {side: {"token": "a", "kinds": []} for side in ("row", "column")}
+    some = {**sides, "n": 5, "of": 30, "n_passed_over": 2, "n_left_out": 1}
+    answers = [{**some, "complete": False}, {**some, "n": 27, "complete": True}]
+    more = {"n_having": 0, "mean": None, "found": []}
+    page.route("**/api/search", lambda route: route.fulfill(json={**answers.pop(0), **more}))
+    page.locator("#search summary").click()
+    control(page, "search").click()
+    missing = page.locator("#search-missing")
+    expect(missing).to_contain_text("Passed over: 2 sentences")
+    expect(missing).to_contain_text("Left out: 1 sentence,")
+    expect(missing).to_contain_text("22 sentences of 30 are still to be looked at")
+    control(page, "search the rest").click()
+    expect(page.locator("#search-said")).to_contain_text("none of 27 held-out sentences")
+    expect(control(page, "search the rest")).to_have_count(0)
+    expect(missing).to_contain_text("Left out: 1 sentence,")

@@ -77,9 +77,14 @@ def test_an_empty_input_clears_the_old_answer(visit):
         expect(page.locator("#trouble")).to_contain_text("or choose an example")
 
 
+def share(one):
+    """A probability as the page writes it everywhere."""
+    near = {"0.0": "< 0.1 %", "100.0": "> 99.9 %"}
+    return near.get(f"{100 * one:.1f}", f"{100 * one:.1f} %")
+
+
 def rests(found):
     """How the page tells it; where a head looks is told before."""
-    share = lambda x: "under 1 %" if x < 0.01 else f"{100 * x:.0f} %"  # noqa: E731
     most, whole = found.ranked[0], share(found.probability)
     if found.probability - most.without < 0.01:
         return f"“{found.token}” ({whole}) rests on no single head"
@@ -115,7 +120,7 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     said = page.locator("#rests")
     expect(said).to_contain_text(
         "layer 0, head 1 of the attention that writes, looking at what was read (decoder.cross). "
-        "Without it “il” falls from 93 % to 35 %."
+        "Without it “il” falls from 93.0 % to 35.0 %."
     )
     expect(said).to_contain_text(re.compile("^While writing “il”, one head looks most(ly)? at “"))
     expect(said).to_contain_text(
@@ -124,6 +129,17 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     said.get_by_role("button", name="Show it").click()
     expect(control(page, "Attention")).to_have_value("decoder.cross")
     expect(control(page, "Head")).to_have_value("1")
+
+
+@pytest.mark.parametrize(("probability", "without"), [(0.9999, 1e-6), (1, 0)])
+def test_a_probability_of_nearly_one_reads_the_same_everywhere(visit, probability, without):
+    page = visit(link(source=SOURCE))
+    heads = [{"attention": "decoder.cross", "layer": 0, "head": 0, "without": without}]
+    answer = {"token": "il", "probability": probability, "heads": heads}
+    page.route("**/api/importance", lambda route: route.fulfill(json=answer))
+    page.reload()
+    expect(page.locator("#rests")).to_contain_text("“il” falls from > 99.9 % to < 0.1 %.")
+    expect(page.locator("#minimap [role=status]")).to_contain_text("“il” has > 99.9 %")
 
 
 MEASURED = {"distances": [], "map": [], "clusters": [], "caveat": "", "task": "translation"}

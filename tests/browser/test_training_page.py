@@ -8,7 +8,6 @@ from page_parts import drawn, served
 
 import regard
 from regard.checkpoints.run_folder import RunFolder
-from regard.runs.train import train
 from regard.server.app import make_app
 from regard.server.watching import make_watching_app
 from regard.tasks.film import read_film
@@ -18,17 +17,6 @@ from regard.visual.payload import unpacked
 pytestmark = pytest.mark.browser
 N = 7
 """Frames of the film."""
-
-
-@pytest.fixture(scope="module")
-def filmed(settings, tmp_path_factory):
-    """A run of thirty steps with a film."""
-    out = tmp_path_factory.mktemp("filmed") / "run"
-    train(
-        recipe_from({**settings, "train": {**settings["train"], "film": True, "eval_every": 5}}),
-        out,
-    )
-    return out
 
 
 @pytest.fixture(scope="module")

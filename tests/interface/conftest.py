@@ -6,10 +6,13 @@ import threading
 
 import pytest
 import uvicorn
+from chats import chat_folder
+from starlette.testclient import TestClient
 
 from regard.cli.main import main
 from regard.server.app import make_app
 from regard.server.limits import address_of, listen
+from regard.tasks.opening import load
 
 
 @pytest.fixture
@@ -58,3 +61,16 @@ def serving():
         server.should_exit = True
         thread.join(timeout=20)
         listening.close()
+
+
+@pytest.fixture(scope="session")
+def talker(tmp_path_factory):
+    """A small language model that has a template for conversations."""
+    return load(chat_folder(tmp_path_factory.mktemp("talker")), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def client(talker):
+    """Of a server of ``talker``; files about other runs have one of their own."""
+    with TestClient(make_app(talker), base_url="http://localhost") as client:
+        yield client

@@ -13,17 +13,6 @@ from regard.tasks.opening import load
 MESSAGES = [{"role": "user", "content": "a tea"}]
 
 
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory):
-    return load(chat_folder(tmp_path_factory.mktemp("chat")), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def client(talker):
-    with TestClient(make_app(talker), base_url="http://localhost") as client:
-        yield client
-
-
 def answer(client, **how):
     """The pieces of an answer, and its last event."""
     body = {"messages": MESSAGES, "max_tokens": 12, **how}

@@ -4,14 +4,12 @@ import threading
 
 import pytest
 import torch
-from chats import chat_folder
 from starlette.testclient import TestClient
 
 from regard.decoding import protocol
 from regard.decoding.sampling import Sampler
 from regard.server.app import make_app
 from regard.server.limits import Limits
-from regard.tasks.opening import load
 
 TALK = {"model": "talker", "messages": [{"role": "user", "content": "a"}], "max_tokens": 60}
 TEXT = {"model": "talker", "prompt": "a", "max_tokens": 60}
@@ -22,11 +20,6 @@ ASKED = {
     "an answer as it comes": ("/v1/chat/completions", {**TALK, "stream": True}),
     "the page's text": ("/api/generate", {"prompt": "a", "max_tokens": 60}),
 }
-
-
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory):
-    return load(chat_folder(tmp_path_factory.mktemp("dropped")), device="cpu")
 
 
 def client_of(run, **limits):

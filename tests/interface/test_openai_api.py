@@ -7,7 +7,6 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from chats import chat_folder
 from language_models import language_model, weights_of
 from starlette.testclient import TestClient
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -52,11 +51,6 @@ def embedder(tmp_path_factory):
     (folder / "theirs" / "vocab.txt").write_text("\n".join(words))
     import_model(folder / "theirs", folder / "vectors")
     return load(folder / "vectors", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory):
-    return load(chat_folder(tmp_path_factory.mktemp("talker")), device="cpu")
 
 
 def client_of(address, key="none"):

@@ -16,11 +16,6 @@ MESSAGES = [
 PLAIN = [MESSAGES[0], {"role": "user", "content": "a tea"}]
 
 
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory):
-    return load(chat_folder(tmp_path_factory.mktemp("chat")), device="cpu")
-
-
 def client_of(address):
     return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
 

@@ -4,25 +4,10 @@ import math
 
 import pytest
 import torch
-from chats import chat_folder
-from starlette.testclient import TestClient
 
 from regard.decoding.sampling import seeded
-from regard.server.app import make_app
-from regard.tasks.opening import load
 
 MESSAGES = [{"role": "user", "content": "a tea"}]
-
-
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory):
-    return load(chat_folder(tmp_path_factory.mktemp("chat")), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def client(talker):
-    with TestClient(make_app(talker), base_url="http://localhost") as client:
-        yield client
 
 
 def complete(client, **how):

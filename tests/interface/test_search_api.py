@@ -1,5 +1,8 @@
 """Where else does a head do this? From Python and over the network, against a look at each text."""
 
+import asyncio
+import json
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +12,12 @@ from text_runs import short_run
 import regard
 from regard.core.errors import ConfigError, DataError
 from regard.server.app import make_app
+from regard.server.errors import BusyError
+from regard.server.held_out import HeldOutReading, main
+from regard.server.limits import Limits
+from regard.server.processes import CANNOT
 from regard.tasks.base import TASKS
-from regard.tasks.search import SearchedTexts
+from regard.tasks.search import HeldOutTexts, SearchedTexts, held_out_texts
 
 HEAD = {"name": "decoder.cross", "layer": 0, "head": 1}
 VOWELS = {"a": frozenset({"vowel"}), "e": frozenset({"vowel"})}
@@ -19,6 +26,17 @@ VOWELS = {"a": frozenset({"vowel"}), "e": frozenset({"vowel"})}
 @pytest.fixture(scope="module")
 def run(run_path):
     return regard.load(run_path, device="cpu")
+
+
+@pytest.fixture
+def read(run, monkeypatch):
+    """Texts are read here, without a process, and only 12."""
+    known = held_out_texts(run, n=12)
+
+    async def texts(_self):
+        return known
+
+    monkeypatch.setattr(HeldOutReading, "texts", texts)
 
 
 def by_looking(run, rows, columns, n):
@@ -66,7 +84,7 @@ def test_words_stand_for_their_kind_where_the_world_knows_kinds(run, monkeypatch
 def test_a_side_has_the_kinds_of_its_language(side, token, kinds):
     data = SimpleNamespace(world="sentences", direction="en-fr")
     run = SimpleNamespace(recipe=SimpleNamespace(data=data))
-    meant = SearchedTexts(TASKS["translation"], run)._meant(token, side, "kind")
+    meant = SearchedTexts(run, "valid", HeldOutTexts([], 0))._meant(token, side, "kind")
     assert meant.kinds == kinds
     assert ("she" if side == "source" else "elles") in meant.tokens or not kinds
 
@@ -83,6 +101,7 @@ def test_what_cannot_be_searched_is_told(run):
     assert run.search("nowhere", "b", n=2).found == ()
 
 
+@pytest.mark.usefixtures("read")
 def test_the_server_searches_texts_that_it_looked_at_once(run, monkeypatch):
     looked = []
     explain = type(run).explain
@@ -104,6 +123,7 @@ def test_the_server_searches_texts_that_it_looked_at_once(run, monkeypatch):
     ]
 
 
+@pytest.mark.usefixtures("read")
 def test_a_wrong_question_is_refused(run):
     with TestClient(make_app(run), base_url="http://127.0.0.1") as client:
         wrong = client.post("/api/search", json={**HEAD, "head": -1, "row": "a", "column": "b"})
@@ -113,16 +133,79 @@ def test_a_wrong_question_is_refused(run):
         assert "layers 0 to 0, not 9" in far.json()["error"]
 
 
-def test_data_that_is_gone_is_told_without_its_name(run, monkeypatch):
+def test_data_that_is_gone_is_told_without_its_name(run, monkeypatch, capsys):
     def gone(*_):
         raise DataError("there is no file secret.tsv")
 
     monkeypatch.setattr(type(TASKS["translation"]), "records_of", gone)
+    assert main(str(run.folder.path), "cpu") == CANNOT
+    assert "secret.tsv" in capsys.readouterr().err  # which nobody but the process's parent hears
+    monkeypatch.setattr(HeldOutReading, "module", "regard.no_such_module")
+    monkeypatch.setattr("regard.server.processes.CANNOT", 1)  # Python's own code for that
     with TestClient(make_app(run), base_url="http://127.0.0.1") as client:
         answer = client.post("/api/search", json={**HEAD, "row": "a", "column": "b"})
     assert answer.status_code == 404
     assert "data is not here" in answer.json()["error"]
-    assert "secret" not in answer.text
+    assert "regard." not in answer.text
+
+
+def test_data_is_read_by_a_process_of_its_own_whose_time_is_bounded(run, monkeypatch):
+    def not_here(*_):
+        raise AssertionError("the server's process reads the data")
+
+    expected = held_out_texts(run)
+    monkeypatch.setattr(type(TASKS["translation"]), "records_of", not_here)
+    assert asyncio.run(HeldOutReading(run, seconds=60).texts()) == expected
+    with pytest.raises(BusyError, match="reading the data took more than 0.1 s"):
+        asyncio.run(HeldOutReading(run, seconds=0.1).texts())
+
+
+@pytest.mark.usefixtures("read")
+def test_a_search_that_ran_out_of_time_says_so_and_goes_on_when_asked_again(run, monkeypatch):
+    asked = {**HEAD, "row": "a", "column": "e"}
+    monkeypatch.setattr("regard.server.search.time", SimpleNamespace(monotonic=count().__next__))
+    app = make_app(run, limits=Limits(search_seconds=6))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        answers = [client.post("/api/search", json=asked).json() for _ in range(4)]
+    assert [one["n"] for one in answers] == [5, 10, 12, 12]
+    assert [one["complete"] for one in answers] == [False, False, True, True]
+    assert {one["of"] for one in answers} == {12}
+    assert answers[-1]["found"] == json.loads(
+        json.dumps([one._asdict() for one in run.search("a", "e", **HEAD, n=12).found])
+    )
+
+
+@pytest.mark.usefixtures("read")
+def test_a_search_without_time_for_one_text_is_tried_again(run):
+    app = make_app(run, limits=Limits(search_seconds=0))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        answer = client.post("/api/search", json={**HEAD, "row": "a", "column": "e"})
+    assert answer.status_code == 503
+    assert "no text was looked at within 0 s" in answer.json()["error"]
+
+
+def test_texts_whose_weights_are_too_many_are_told(run, monkeypatch):
+    whole = run.search("a", "e", **HEAD, n=12)
+    assert (whole.n, whole.of, whole.n_left_out, whole.complete) == (12, 12, 0, True)
+    first = run.explain(held_out_texts(run, n=1).asked[0]["source"])
+    sizes = sum(one.size for layers in first.attentions.values() for one in layers)
+    monkeypatch.setattr("regard.tasks.search.MOST_WEIGHTS", sizes)
+    cut = run.search("a", "e", **HEAD, n=12)
+    assert (cut.n, cut.n_left_out, cut.complete) == (1, 11, True)
+    assert f"without 11 texts beyond the {sizes:,} weights that are kept" in str(cut)
+    monkeypatch.setattr("regard.tasks.search.MOST_WEIGHTS", 1)
+    with pytest.raises(DataError, match="the weights of one text are more than the 1 that are"):
+        run.search("a", "e", **HEAD, n=12)
+
+
+def test_texts_that_are_too_long_are_told(run, monkeypatch):
+    lengths = sorted(len(one["source"]) for one in held_out_texts(run, n=12).asked)
+    monkeypatch.setattr("regard.tasks.search.LETTERS", lengths[0])
+    short = run.search("a", "e", **HEAD, n=12)
+    n = lengths.count(lengths[0])
+    assert (short.n, short.n_passed_over, short.of, short.complete) == (n, 12 - n, 12, True)
+    assert f"without {12 - n} texts that cannot be looked at" in str(short)
+    assert short.as_json()["n_passed_over"] == 12 - n
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ from regard.runs.train import train
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.errors import BusyError, RefusedError, as_json
-from regard.server.heads import CANNOT, HeadMeasuring, main
+from regard.server.heads import HeadMeasuring, main
 from regard.server.limits import Limits, address_of, listen
+from regard.server.processes import CANNOT
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS
@@ -697,7 +698,7 @@ def test_whoever_waits_for_the_heads_gets_the_same_refusal(run, monkeypatch, err
         ]
         return [one for some in found for one in some]
 
-    monkeypatch.setattr(HeadMeasuring, "_measured", fails)
+    monkeypatch.setattr(HeadMeasuring, "_made", fails)
     assert asyncio.run(asked()) == [error] * 6
     assert len(begun) == times
 
@@ -714,7 +715,7 @@ def test_a_client_that_goes_leaves_the_heads_to_the_others(run, monkeypatch):
         first.cancel()
         return await second
 
-    monkeypatch.setattr(HeadMeasuring, "_measured", slow)
+    monkeypatch.setattr(HeadMeasuring, "_made", slow)
     assert asyncio.run(asked()) == b"{}"
 
 

@@ -15,6 +15,8 @@ from text_runs import short_run
 import regard
 from regard.server.app import make_app
 from regard.server.heads import HeadMeasuring
+from regard.server.held_out import HeldOutReading
+from regard.tasks.search import held_out_texts
 
 PATHS = {
     "classification": ["/api/classify", "/api/embed", "/api/nearest", "/api/explain"],
@@ -61,7 +63,11 @@ def test_no_path_of_any_run_breaks_the_server(apis, kind, mode, monkeypatch):
     async def measured(_self):
         return b"{}"
 
+    async def texts(reading):
+        return held_out_texts(regard.load(reading.words[0], device="cpu"))
+
     monkeypatch.setattr(HeadMeasuring, "result", measured)  # by a process of its own, for seconds
+    monkeypatch.setattr(HeldOutReading, "texts", texts)
     tried = set()
     for found in apis(kind).get_all_operations():
         operation = found.ok()

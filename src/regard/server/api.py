@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from regard.core.errors import RegardError
-from regard.lab import claim
+from regard.lab import NAMES, claim
 from regard.server.chat import chats
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
@@ -39,8 +39,6 @@ from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heads import COLUMNS
 from regard.visual.payload import Selected, packed_payload
 
-CLAIMS = ("positions", "permutation", "scaling", "future", "heads")
-"""Those of the lab that the page can put to a test of its own."""
 MAX_TOKENS = 20  # that a language model writes while it is looked at, where nothing is said
 
 # ------------------------------------------------------------------ verbs
@@ -232,7 +230,7 @@ def info(service: Service) -> dict[str, Any]:
         "weighs": getattr(run, "weighs", False),
         "searches": service.searches,
         "word_kinds": service.searches and knows_kinds(run),
-        "claims": {name: claim(name) for name in CLAIMS},
+        "claims": {name: claim(name) for name in NAMES},
         "beside": None if service.beside is None else {"name": service.beside.name},
         "chats": chats(run, task),
         "has_training": run.folder.metrics.is_file(),

@@ -24,6 +24,7 @@ from regard.server.docs import add_docs
 from regard.server.drawing import drawing_routes
 from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
+from regard.server.held_out import HeldOutReading
 from regard.server.importance import importance_routes
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
@@ -67,14 +68,20 @@ def make_app(
     )
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
+    reading = HeldOutReading(run, seconds=limits.read_seconds)
+
+    def close_processes() -> None:
+        measuring.close()
+        reading.close()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         """When the server ends, nobody waits for the heads, nor for what has lost its request."""
         worker.open()
         measuring.open()
+        reading.open()
         yield
-        measuring.close()
+        close_processes()
         await asyncio.to_thread(worker.close, 1.0)  # refusals must still go out meanwhile
 
     app = FastAPI(
@@ -85,13 +92,13 @@ def make_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
+    app.state.on_stop = close_processes  # before requests are waited for: they take too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
     keys = Keys(api_key)
     other = None if beside is None else Service(beside, worker, limits, keys)
     service = app.state.service = Service(run, worker, limits, keys, other)
     own_page = OwnPage()
-    _add_routes(app, service, measuring, metrics)
+    _add_routes(app, service, measuring, reading, metrics)
     _add_health(app, service)
     add_page(app, "index.html", own_page.token)
     add_error_handlers(app)
@@ -127,7 +134,13 @@ def _set_up_again(runs: Sequence[Any]) -> Callable[[], None]:
     return set_up
 
 
-def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metrics: Metrics) -> None:
+def _add_routes(
+    app: FastAPI,
+    service: Service,
+    measuring: HeadMeasuring,
+    reading: HeldOutReading,
+    metrics: Metrics,
+) -> None:
     keyed = [Depends(needs_key(service.keys))]
     if TRANSLATE in service.task.verbs:
         app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
@@ -144,7 +157,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     app.include_router(drawing_routes(service), dependencies=keyed)
     app.include_router(story_routes(service), dependencies=keyed)
     if service.searches:
-        app.include_router(search_routes(service), dependencies=keyed)
+        app.include_router(search_routes(service, reading), dependencies=keyed)
     app.include_router(
         training_routes(service.run.folder, service.run.recipe, is_over=True), dependencies=keyed
     )

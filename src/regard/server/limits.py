@@ -40,7 +40,8 @@ class Limits:
     window: float = 0.005  # seconds that a text waits for others to share its batch
     seconds: float = 30.0  # that a request may take; beyond that, 503
     stuck: float = 120.0  # seconds at one piece of work after which the server counts as down
-    search_seconds: float = 60.0  # that texts are looked at, to be searched
+    read_seconds: float = 120.0  # that reading the run's data may take, in a process of its own
+    search_seconds: float = 60.0  # that texts are looked at, to be searched, before an answer
     measure_seconds: float = 600.0  # that measuring the heads may take, in a process of its own
     drain: float = 10.0  # seconds that open requests have when the server ends
 

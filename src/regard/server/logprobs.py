@@ -40,7 +40,8 @@ def scored_tokens(
     """
     found = ranked_after(run.model, prompt, text.ids, n, run.device)
     nameless = {*run.tokenizer.nameless(run.model.config.n_vocab)}
-    ends = [len(run.framing.said_after(prompt, text.ids[:k])) for k in range(len(text.ids) + 1)]
+    say = run.framing.growing(prompt)
+    ends = [len(say(text.ids[:k])) for k in range(len(text.ids) + 1)]
     was_cut = ends[-1] > len(text.text)
 
     def name(number: int) -> str:

@@ -18,6 +18,8 @@ PAGE = Path(str(files("regard.server"))) / "page"
 DRAWING = Path(str(files("regard.visual"))) / "static"  # what draws; notebooks use it as well
 THEME = {"theme.js": (theme_js, "text/javascript"), "theme.css": (theme_css, "text/css")}
 """Colours and fonts of every renderer, written when they are asked for."""
+SHARED_HEAD = "<!-- head.html -->\n"
+"""Where a page has what stands in that file."""
 COMPRESSED_BYTES = 1000  # smaller answers are sent as they are
 
 
@@ -55,13 +57,19 @@ def page_file(name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
+def page_html(name: str) -> str:
+    """The text of a page, with the part of its head that all pages share."""
+    text = (PAGE / name).read_text(encoding="utf-8")
+    return text.replace(SHARED_HEAD, (PAGE / "head.html").read_text(encoding="utf-8"))
+
+
 def add_page(app: FastAPI, name: str, token: str) -> None:
     """A page at ``/``, what it loads, and its icon where browsers look for one by themselves.
 
     The page sends the ``token`` along, to show that it is this server's own.
     """
     hidden: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
-    html, made = bundled_page((PAGE / name).read_text(encoding="utf-8"), page_file)
+    html, made = bundled_page(page_html(name), page_file)
     html = html.replace("REGARD-TOKEN", token)
     app.mount("/static", _StaticFiles(made), name="static")
 

@@ -26,7 +26,7 @@ from regard.server.api import info
 from regard.server.batcher import Worker
 from regard.server.bundle import Asset, bundled_page
 from regard.server.limits import LIMITS, MAX_BEAMS, MAX_WORDS
-from regard.server.pages import DRAWING, PAGE, page_file
+from regard.server.pages import DRAWING, PAGE, page_file, page_html
 from regard.server.service import Service
 from regard.tasks.drawing import drawing_of_run
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES
@@ -101,7 +101,7 @@ def page_with(
         for name, value in {"REGARD_RUN": described, "REGARD_WEIGHTS": weights}.items()
     )
     model = Asset.of("model", "js", text, "text/javascript")
-    html, (module, sheet) = bundled_page((PAGE / "index.html").read_text("utf-8"), engine_file)
+    html, (module, sheet) = bundled_page(page_html("index.html"), engine_file)
     script = Asset.of("page", "js", _plain_script(module.text), module.media_type)
     style = Asset.of("page", "css", _LINK.sub(_inlined, sheet.text), sheet.media_type)
     scripts = "".join(f'<script defer src="{one.name}"></script>\n' for one in (model, script))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from starlette.responses import JSONResponse
 
 from regard import __version__
 from regard.checkpoints.run_folder import RunFolder
+from regard.core.numbers import told
 from regard.server.admission import OwnPage
 from regard.server.errors import add_error_handlers
 from regard.server.limits import LIMITS, address_of
@@ -65,21 +67,33 @@ def watched(
 ) -> Iterator[None]:
     """Inside the block a thread shows how the training in a folder goes.
 
-    The socket still listens afterwards, so that another server can take its place.
+    The socket still listens afterwards, so that another server can take its place. A server that
+    cannot begin, or breaks, is told of on standard error; the block goes on without it.
     """
-    there = threading.Event()
+    there, ending = threading.Event(), threading.Event()
+    address = address_of(listening)
     server = WatchingServer(make_watching_app(folder, recipe), on_start=there.set)
     own = listening.dup()  # the server closes what it is given
 
     def serve() -> None:
-        asyncio.run(server.serve(sockets=[own]))
+        why = "it ended by itself"
+        try:
+            with own:
+                asyncio.run(server.serve(sockets=[own]))
+        except BaseException as error:  # uvicorn leaves by SystemExit, of which a thread is silent
+            why = f"{type(error).__name__}, {told(error)}"
+        if not ending.is_set():
+            lost = f"the training cannot be watched at {address}: {why}"
+            print(f"regard: {lost}; it goes on", file=sys.stderr, flush=True)
+        there.set()
 
     thread = threading.Thread(target=serve, name="watching", daemon=True)
     thread.start()
     try:
-        if there.wait(LIMITS.drain):
-            on_start(address_of(listening))
+        if there.wait(LIMITS.drain) and server.started:
+            on_start(address)
         yield
     finally:
+        ending.set()
         server.should_exit = True
         thread.join(LIMITS.drain)

@@ -200,11 +200,9 @@ def answered(
                 ids.append(number)
             yield number
 
-    def say(some: Sequence[int]) -> str:
-        return generator.framing.said_after(prompt, some)
-
-    finished = yield from text_pieces(noted(), say, config.control.ends)
-    told, pieces = "", []
+    framing = generator.framing
+    finished = yield from text_pieces(noted(), framing.growing(prompt), config.control.ends)
+    told, pieces, say = "", [], framing.growing(prompt)
     for n in range(1, len(ids) + 1):
         sure = certain(say(ids[:n]), ()) if n < len(ids) else say(ids)
         pieces.append(sure[len(told) :])

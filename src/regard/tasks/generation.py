@@ -29,6 +29,7 @@ from regard.decoding.sampling import Sampler, check_sampling, noise_for, sample
 from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.fast.quick import quickened
 from regard.models.decoder import LanguageModel
+from regard.tasks.growing_text import TORN, GrowingText
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -41,8 +42,6 @@ MOST_ROWS = 256
 """Texts, or hypotheses of a beam, that are written at once."""
 NONE = ControlIds(frozenset(), ())
 """No token ends a text, and any may be written."""
-TORN = "\ufffd"
-"""How bytes of a character are shown that is not complete."""
 
 
 class Sampling(TypedDict, total=False):
@@ -116,6 +115,10 @@ class Framing:
         """What ids say after a prompt, with the space that may belong between them."""
         before, whole = self.say(prompt), self.say([*prompt, *ids])
         return whole[len(before) :] if whole.startswith(before) else self.say(ids)
+
+    def growing(self, prompt: Sequence[int]) -> GrowingText:
+        """``said_after`` the prompt, for ids that come one after another."""
+        return GrowingText(self.say, prompt)
 
     def _lines(self, texts: Sequence[str]) -> list[str]:
         if not self.lines:
@@ -356,7 +359,7 @@ class TextGenerator:
     ) -> Generator[str, None, bool]:
         """One text as it comes; what may still change is held back. -> whether it ended itself."""
         coming = self.coming(prompt, config, rng=rng, dropped=dropped)
-        say = lambda ids: self.framing.said_after(prompt, ids)  # noqa: E731
+        say = self.framing.growing(prompt)
         return (yield from text_pieces(coming, say, config.control.ends, stop_words(stop)))
 
 

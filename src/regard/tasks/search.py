@@ -31,10 +31,10 @@ TEXTS = 100
 MOST_TEXTS = 1000
 SHOWN = 10
 """Texts that are told, at most."""
-TOKENS = 128
+TOKENS, LETTERS = 128, 4096
 """Of a text; longer ones are passed over."""
 MOST_WEIGHTS = 2**24
-"""Of all texts together, which are kept: 64 MB."""
+"""Of all texts together, which are kept: 64 MB. Texts beyond them are left out."""
 WIDTH = 100
 """Letters of a line where it is printed."""
 
@@ -90,9 +90,20 @@ class Matches:
     split: str
     n: int
     """Texts that were searched."""
+    of: int
+    """Texts that were to be searched."""
+    n_passed_over: int
+    """Those of them that cannot be looked at: most are too long."""
+    n_left_out: int
+    """Those whose weights are more than are kept."""
     weights: tuple[float, ...]
     """The largest of each text that has such a pair."""
     found: tuple[Match, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no text is still to be looked at."""
+        return self.n + self.n_passed_over + self.n_left_out == self.of
 
     def as_json(self) -> dict[str, Any]:
         """The object of ``POST /api/search``."""
@@ -104,6 +115,10 @@ class Matches:
             **{side: {"token": one.token, "kinds": [*one.kinds]} for side, one in sides.items()},
             "split": self.split,
             "n": self.n,
+            "of": self.of,
+            "n_passed_over": self.n_passed_over,
+            "n_left_out": self.n_left_out,
+            "complete": self.complete,
             "n_having": len(self.weights),
             "mean": fmean(self.weights) if self.weights else None,
             "found": [one._asdict() for one in self.found],
@@ -114,11 +129,21 @@ class Matches:
         have = f"{len(self.weights)} of {counted(self.n, 'text')} of {self.split}"
         mean = f", {fmean(self.weights):.3f} on average" if self.weights else ""
         where = f"{self.name}, layer {self.layer}, head {self.head}"
-        caption = f"{where}: {self.row} → {self.column}, in {have}{mean}"
+        caption = f"{where}: {self.row} → {self.column}, in {have}{mean}{self._missing()}"
         rows = [
             (one.source, f"{one.row} → {one.column}", f"{one.weight:.3f}") for one in self.found
         ]
         return Table(caption, ["text", "from → to", "weight"], rows)
+
+    def _missing(self) -> str:
+        """Texts that were not searched, and why."""
+        reasons = {
+            f"that cannot be looked at (longer than {TOKENS} tokens, most often)": (
+                self.n_passed_over
+            ),
+            f"beyond the {MOST_WEIGHTS:,} weights that are kept": self.n_left_out,
+        }
+        return "".join(f"; without {counted(n, 'text')} {why}" for why, n in reasons.items() if n)
 
     def __repr__(self) -> str:
         return f"<Matches: {counted(len(self.found), 'text')} for {self.row} → {self.column}>"
@@ -140,36 +165,75 @@ class _Seen(NamedTuple):
     weights: Mapping[str, tuple[Weights, ...]]
 
 
+class HeldOutTexts(NamedTuple):
+    """The first texts of a split, to be searched."""
+
+    asked: Sequence[Mapping[str, Any]]
+    """What ``explain`` is given for each that is short enough."""
+    of: int
+    """How many texts there were, longer ones among them."""
+
+
+def held_out_texts(run: Any, split: str = "valid", n: int = TEXTS) -> HeldOutTexts:
+    """The first ``n`` texts of a split. All of the run's data is read for them."""
+    task = TASKS[run.task]
+    found = [*islice(task.explained_with(run, task.records_of(run, split)), n)]
+    return HeldOutTexts([one for one in found if _is_short(task, run, one)], len(found))
+
+
+def _is_short(task: Task, run: Any, asked: Mapping[str, Any]) -> bool:
+    texts = {"source": asked["source"], "other": asked.get("other")}
+    if any(len(text or "") > LETTERS for text in texts.values()):
+        return False
+    try:
+        task.check_look(run, TOKENS, **texts, target=None)
+    except DataError:
+        return False
+    return True
+
+
 @dataclass(slots=True)
 class SearchedTexts:
-    """The texts of a split with the weights of every head, filled text by text."""
+    """Texts with the weights of every head, filled text by text."""
 
-    task: Task
     run: Any
-    split: str = "valid"
-    most: int = TEXTS
+    split: str
+    texts: HeldOutTexts
+    n_done: int = 0
+    """How many of the short texts were looked at, or refused."""
+    n_left_out: int = 0
     seen: list[_Seen] = field(default_factory=list)
     sides: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Attention -> what its rows and columns are of."""
+    _n_weights: int = 0
 
-    def looks(self, records: Sequence[Any]) -> Iterator[int]:
-        """Look at one text after the other -> how many were; it may be left at any of them.
+    @property
+    def finished(self) -> bool:
+        """Whether all texts were looked at that can be kept."""
+        return self.n_done + self.n_left_out == len(self.texts.asked)
 
-        What is too long to be looked at is passed over.
+    def looks(self) -> Iterator[int]:
+        """Look at one text after the other -> ``n_done``.
+
+        It may be left at any of them; called again, it goes on from there.
         """
-        n_weights = 0
-        for asked in islice(self.task.explained_with(self.run, records), self.most):
-            more = {"other": asked.get("other"), "target": None}
-            try:
-                self.task.check_look(self.run, TOKENS, asked["source"], **more)
-                look: Look = self.task.explain(self.run, **asked)
-            except DataError:
-                continue
-            n_weights += sum(one.size for layers in look.attentions.values() for one in layers)
-            if n_weights > MOST_WEIGHTS:
-                break
-            self._keep(look, asked)
-            yield len(self.seen)
+        while not self.finished:
+            self._look(self.texts.asked[self.n_done])
+            yield self.n_done
+
+    def _look(self, asked: Mapping[str, Any]) -> None:
+        try:
+            look: Look = TASKS[self.run.task].explain(self.run, **asked)
+        except DataError:  # such as one in which no word is known
+            self.n_done += 1
+            return
+        n = sum(one.size for layers in look.attentions.values() for one in layers)
+        if self._n_weights + n > MOST_WEIGHTS:
+            self.n_left_out = len(self.texts.asked) - self.n_done
+            return
+        self._n_weights += n
+        self.n_done += 1
+        self._keep(look, asked)
 
     def _keep(self, look: Look, asked: Mapping[str, Any]) -> None:
         tokens = {name: look.tokens_of(name) for name in look.attentions}
@@ -209,11 +273,19 @@ class SearchedTexts:
             columns,
             self.split,
             n=len(self.seen),
+            of=self.texts.of,
+            n_passed_over=self.texts.of - len(self.texts.asked) + self.n_done - len(self.seen),
+            n_left_out=self.n_left_out,
             weights=tuple(one.weight for one in found),
             found=tuple(found[:shown]),
         )
 
     def _check(self, name: str, layer: int, head: int) -> None:
+        if not self.seen and self.n_left_out:
+            raise DataError(
+                f"the weights of one text are more than the {MOST_WEIGHTS:,} that are kept; a "
+                "model with so many heads cannot be searched"
+            )
         if not self.seen:
             raise DataError(f"split {self.split!r} has no text that can be looked at")
         known = self.seen[0].weights
@@ -271,8 +343,8 @@ def search(
             raise ConfigError(f"{what} is 1 to {most}, not {value}")
     if by not in ("kind", "word"):
         raise ConfigError(f"words are searched for by kind or by word, not by {by!r}")
-    texts = SearchedTexts(TASKS[run.task], run, split, n)
-    for _ in texts.looks(texts.task.records_of(run, split)):
+    texts = SearchedTexts(run, split, held_out_texts(run, split, n))
+    for _ in texts.looks():
         pass
     first = next(iter(texts.sides), "decoder.cross")
     chosen = name or ("decoder.cross" if "decoder.cross" in texts.sides else first)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard.server import pages
 from regard.server.bundle import bundled_page, bundled_script
 
 FILES = {
@@ -57,3 +58,14 @@ def test_a_page_loads_one_script_and_one_style_sheet_whose_names_tell_their_cont
     _, (other, same) = bundled_page(PAGE, {**FILES, "c.js": "export const own = 3;\n"}.__getitem__)
     assert other.name != script.name
     assert same.name == style.name
+
+
+@pytest.mark.parametrize("name", ["index.html", "watch.html"])
+def test_every_page_has_the_head_that_all_share_and_loads_its_style_first(name):
+    html = pages.page_html(name)
+    shared = (pages.PAGE / "head.html").read_text(encoding="utf-8")
+    assert html.count(shared) == 1
+    assert "<!--" not in html
+    assert html.index(shared) < html.index("<title>")
+    _, (_, style) = bundled_page(html, pages.page_file)
+    assert style.text.startswith(pages.page_file("theme.css") + pages.page_file("page.css"))

@@ -1,6 +1,7 @@
 // What the run's best head for pronouns does in this sentence, beside how often it is right: all
 // numbers are those of the head map, with the rule that is blind to the words, and what it costs.
 
+import { shareText } from "./draw.js";
 import { el } from "./elements.js";
 import { attentionOf } from "./glossary.js";
 import { knownHeads } from "./heads.js";
@@ -41,23 +42,21 @@ function bestOf(rows) {
   return known.reduce((a, b) => (b.antecedent > a.antecedent ? b : a), known[0] ?? null);
 }
 
-const percent = (one) => `${(100 * one).toFixed(1)} %`;
-
 /** What may be said of the best head: no more than the head map shows. */
 function claim({ n, antecedent_rule: rule }, languages, { name, layer, head, antecedent, loss_change: cost }) {
   const where = `layer ${layer}, head ${head} of ${attentionOf(name, languages)}`;
   const knowsRule = rule !== null && rule !== undefined;
   const verdict = antecedent > rule ? "" : ": no single head does better than that";
-  const beside = knowsRule ? ` A blind rule, which always takes the word a fixed number of places before the pronoun, finds it ${percent(rule)} of the time${verdict}.` : "";
+  const beside = knowsRule ? ` A blind rule, which always takes the word a fixed number of places before the pronoun, finds it ${shareText(rule)} of the time${verdict}.` : "";
   const worth = cost === null || cost === undefined ? "" : ` Without that head, right words are on average ${changed(cost)}.`;
-  return `Another question, about all sentences: which head looks from a pronoun at what it means? Most often ${where}: ${percent(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
+  return `Another question, about all sentences: which head looks from a pronoun at what it means? Most often ${where}: ${shareText(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
 }
 
 /** What a change of the loss, in nats a token, does to the probability of the right words. */
 function changed(cost) {
   const by = Math.abs(1 - Math.exp(-cost));
   if (by < 0.0005) return "as probable as with it";
-  return `${percent(by)} ${cost > 0 ? "less" : "more"} probable`;
+  return `${shareText(by)} ${cost > 0 ? "less" : "more"} probable`;
 }
 
 /** The word that gets most of a row: neither the pronoun itself nor the end token, as it is scored. */

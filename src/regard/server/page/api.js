@@ -47,10 +47,9 @@ const kept = new Map();
  * @returns {Promise<any>}
  */
 export function ask(path, body) {
-  const text = body && JSON.stringify(body);
-  const key = path + " " + text;
+  const key = path + " " + (body && JSON.stringify(body));
   if (!kept.has(key)) {
-    const answer = fetchJson(path, text);
+    const answer = askAgain(path, body);
     answer.catch(() => kept.delete(key)); // what failed may work the next time
     kept.set(key, answer);
     if (kept.size > LIMIT) kept.delete(kept.keys().next().value);
@@ -58,11 +57,17 @@ export function ask(path, body) {
   return kept.get(key);
 }
 
-async function fetchJson(path, text) {
-  const sent = text && {
+/**
+ * The same, where the answer may be another one every time: it is not kept.
+ * @param {string} path
+ * @param {Object} [body]
+ * @returns {Promise<any>}
+ */
+export async function askAgain(path, body) {
+  const sent = body && {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: text,
+    body: JSON.stringify(body),
   };
   const response = await reach(path, sent || {});
   return response.json();

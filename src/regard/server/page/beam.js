@@ -1,6 +1,6 @@
 // The beam as a tree: pick a branch, and go on from it.
 
-import { drawTree, probabilityOf, shareText } from "./draw.js";
+import { drawTree, probabilityOf, probabilityText } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
 
@@ -41,7 +41,7 @@ function winnerLine({ nodes }) {
   const best = nodes.find(({ state }) => state === "best");
   const tokens = [];
   for (let node = best; node && node.parent !== null; node = byId.get(node.parent)) tokens.unshift(node.token);
-  const share = best ? shareText(probabilityOf(best, nodes)) : "–";
+  const share = best ? probabilityText(probabilityOf(best, nodes)) : "–";
   return el("p", { class: "winner" }, "★ ", el("q", {}, tokens.join(" ")), ` ${share}`);
 }
 
@@ -61,7 +61,7 @@ function showPrefix(note, prefix, edits, change) {
 function showBranch(note, node, tokens, share, prefix, change) {
   const parts = [
     el("p", {}, el("q", {}, tokens.join(" ") || node.token), ` ${node.why || node.state}`),
-    el("p", { class: "caption" }, `probability ${shareText(share)}, score ${written(node.score)}`),
+    el("p", { class: "caption" }, `probability ${probabilityText(share)}, score ${written(node.score)}`),
   ];
   const ended = node.state === "finished" || node.state === "best";
   if (!ended && tokens.length) {

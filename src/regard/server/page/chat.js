@@ -2,6 +2,7 @@
 // looked when it wrote it, and what else it might have written.
 
 import { ask } from "./api.js";
+import { probabilityText } from "./draw.js";
 import { choice, el, fill } from "./elements.js";
 import { called } from "./glossary.js";
 import { bare, bars } from "./outcomes.js";
@@ -19,7 +20,9 @@ export class ChatView {
     this.messages = [];
     this.stop = null; // ends the answer that is coming
     this.manner = { temperature: 1, max_tokens: 200 };
-    this.log = el("ol", { class: "turns", role: "log", "aria-label": "Conversation", tabindex: 0 });
+    this.log = el("div", { class: "turns", role: "log", "aria-label": "Conversation", tabindex: 0 });
+    this.turns = el("ol");
+    this.log.append(this.turns);
     this.trouble = el("p", { class: "trouble", role: "alert", hidden: true });
     this.words = el("textarea", { id: "chat-words", rows: 1, autocomplete: "off", placeholder: "Say something", onkeydown: (event) => this.key(event) });
     this.send = el("button", { type: "submit", class: "main" }, "Send");
@@ -53,7 +56,7 @@ export class ChatView {
     this.stop?.abort();
     this.messages = [];
     this.look.hidden = this.trouble.hidden = true;
-    this.log.replaceChildren();
+    this.turns.replaceChildren();
     this.words.focus();
   }
 
@@ -126,7 +129,7 @@ export class ChatView {
   bubble({ role, content }) {
     const who = role === "user" ? "You" : "It";
     const words = el("div", { class: "bubble" }, content);
-    this.log.append(el("li", { class: role }, el("span", { class: "caption" }, who), words));
+    this.turns.append(el("li", { class: role }, el("span", { class: "caption" }, who), words));
     this.log.scrollTop = this.log.scrollHeight;
     return words;
   }
@@ -171,7 +174,7 @@ function showLook(box, look, chosen) {
   const numbers = (n) => Array.from({ length: n }, (_, k) => [String(k), String(k)]);
   const set = (part) => showLook(box, look, { name, layer, head, ...part });
   const most = Math.max(...weights, 1e-9);
-  const share = look.probability === null ? "" : ` (${(100 * look.probability).toFixed(1)} %)`;
+  const share = look.probability === null ? "" : ` (${probabilityText(look.probability)})`;
   fill(
     box,
     el("h3", {}, "When it wrote “", bare(look.token), `”${share}, it looked at`),
@@ -193,7 +196,7 @@ function mean(heads) {
   return heads[0].map((_, k) => heads.reduce((sum, row) => sum + row[k], 0) / heads.length);
 }
 
-const DARKEST = 55; // per cent of ink behind a token: the words stay readable
+const DARKEST = 45; // per cent of ink behind a token: the words stay readable
 
 function shaded(token, weight, most, own) {
   const made = el("span", { class: own ? "own" : null, "data-weight": weight, title: `${bare(token)}: ${weight.toFixed(3)}` }, bare(token));

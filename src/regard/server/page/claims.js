@@ -2,7 +2,7 @@
 // what came out under a what-if is said, and the page shows it if the reader wants; the story goes on as it was.
 
 import { ask } from "./api.js";
-import { unpacked } from "./draw.js";
+import { shareText, unpacked } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { answerOf } from "./outcomes.js";
 import { wordsOf } from "./words.js";
@@ -26,12 +26,17 @@ import { wordsOf } from "./words.js";
  *   the what-ifs that the page can show then
  */
 
-const share = (value) => `${(100 * value).toFixed(0)} %`;
 const knows = (kind) => (_, form) => form.edits.includes(kind);
 
-/** The mean over the rows of a head, or of all of a layer, of the largest weight. */
-function sharpness(look, { name, layer }) {
-  const rows = Array.from(look.attentions[name][layer], (head) => Array.from(head, (row) => Math.max(...row))).flat();
+/**
+ * The mean of the largest weight of a row, over all rows of all heads.
+ * @param {Object} look
+ * @param {{name: string, layer: number}} [place] one layer; else all layers of all attentions
+ * @returns {number}
+ */
+export function sharpness(look, place) {
+  const layers = place ? [look.attentions[place.name][place.layer]] : Object.values(look.attentions).flatMap((one) => Array.from(one));
+  const rows = layers.flatMap((heads) => Array.from(heads, (head) => Array.from(head, (row) => Math.max(...row)))).flat();
   return rows.reduce((a, b) => a + b, 0) / rows.length;
 }
 
@@ -48,7 +53,7 @@ function compared(plain, changed, what) {
   return was === is ? `${what}, the answer stays “${is}”.` : `${what}, “${was}” becomes “${is}”.`;
 }
 
-/** @type {Object<string, Claim>} by the lab's names */
+/** @type {Object<string, Claim>} by the lab's names; the server knows the words of all of them */
 export const CLAIMS = {
   positions: {
     station: "vector",
@@ -76,12 +81,12 @@ export const CLAIMS = {
     test: async ({ look, told, state, body }) => {
       const edits = [{ kind: "temperature", value: await scaleOf(body, told.steps), name: null }]; // which undoes the division
       const [plain, changed] = [await look([]), await look(edits)];
-      return { edits, said: `Divided by √d_k, the largest weight of a row is ${share(sharpness(plain, state))} on average in this layer; undivided ${share(sharpness(changed, state))}. ${compared(plain, changed, "Undivided everywhere")}` };
+      return { edits, said: `Divided by √d_k, the largest weight of a row is ${shareText(sharpness(plain, state))} on average in this layer; undivided ${shareText(sharpness(changed, state))}. ${compared(plain, changed, "Undivided everywhere")}` };
     },
   },
   future: {
     station: "softmax",
-    needs: (told) => told.side !== "source" && told.steps.name.endsWith(".self"),
+    needs: (told) => told.steps.name.endsWith(".self") && (told.side === "text" || told.columns === "input"), // written word by word
     test: async ({ look, state }) => {
       const heads = Array.from((await look([])).attentions[state.name][state.layer]); // this layer's weights are exact
       const ahead = heads.flatMap((rows) => Array.from(rows, (row, t) => Array.from(row).slice(t + 1)).flat());
@@ -110,7 +115,7 @@ const found = new Map();
  * @param {Object} told the answer of /api/story
  * @param {State} state
  * @param {Object} body what was asked for the look that is drawn
- * @param {{claims: Object<string, string>, form: Object}} info of the run
+ * @param {{claims: Object<string, string>, form: Object}} info of the run, with the words of all claims
  * @param {(part: Partial<State>) => void} change
  * @returns {HTMLElement[]}
  */

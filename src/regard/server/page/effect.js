@@ -1,7 +1,7 @@
 // What the what-ifs did, before → after: words, how probable each is, and the weights that moved.
 
 import { changeOf, newWords } from "./changes.js";
-import { drawCells, shareText } from "./draw.js";
+import { drawCells, probabilityText } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { answerOf, bare } from "./outcomes.js";
 import { looksAtPicture } from "./patches.js";
@@ -50,7 +50,7 @@ function probabilities(plain, changed) {
       { "data-choice": token, "data-was": before, "data-share": is[t] },
       el("span", { class: "of" }, bare(token)),
       el("span", { class: "pairs", "aria-hidden": "true" }, bar(before ?? 0, "was"), bar(is[t], "is")),
-      el("span", { class: "share" }, `${before === null ? "–" : shareText(before)} → ${shareText(is[t])}`),
+      el("span", { class: "share" }, `${before === null ? "–" : probabilityText(before)} → ${probabilityText(is[t])}`),
     );
   });
   const title = el("p", { class: "caption" }, "How probable each word was when it was written; – : another word stood there");

@@ -1,7 +1,7 @@
 // Small figures of the story: strips, heat maps, waves, bars and word chips. Each is an element with
 // a name for those who do not see it; numbers come to the line below when they are pointed at.
 
-import { shareText, spoken } from "./draw.js";
+import { spoken } from "./draw.js";
 import { el } from "./elements.js";
 
 /** @typedef {"x"|"p"|"q"|"k"|"v"|"w"} Role stream, position, query, key, value, weight: one colour each */
@@ -72,17 +72,17 @@ export function strip(name, vector, role, largest) {
  * Bars with a number each; `onPick` makes the numbers buttons.
  * @param {{name: string, value: number|null, share: number, note?: string, off?: boolean, on?: boolean}[]} rows share: 0 to 1, the length
  * @param {Role} role
- * @param {{digits?: number, percent?: boolean, onPick?: (i: number) => void, label?: string}} [options]
+ * @param {{digits?: number, percent?: (share: number) => string, onPick?: (i: number) => void, label?: string}} [options]
  * @returns {HTMLElement}
  */
-export function bars(rows, role, { digits = 3, percent = false, onPick, label = "" } = {}) {
+export function bars(rows, role, { digits = 3, percent = null, onPick, label = "" } = {}) {
   const signed = rows.some(({ value }) => value < 0);
   const items = rows.map(({ name, value, share, note, off, on }, i) => {
     const length = Math.min(1, Math.max(0, share)) * (signed ? 50 : 100); // signed: from the middle
     const bar = el("span", { class: `bar role-${signed && value < 0 ? "below" : role}` }, el("i"));
     const filled = /** @type {any} */ (bar.firstChild).style;
     [filled.width, filled.marginLeft] = [`${length}%`, signed ? `${value < 0 ? 50 - length : 50}%` : "0"];
-    const said = value === null || value === undefined ? "hidden" : percent ? shareText(value) : value.toFixed(Math.abs(value) < 10 ? digits : digits - 1).replace("-", "−");
+    const said = value === null || value === undefined ? "hidden" : percent ? percent(value) : value.toFixed(Math.abs(value) < 10 ? digits : digits - 1).replace("-", "−");
     const number = onPick && !off
       ? el("button", { type: "button", class: "number", "data-control": `number ${i}`, "aria-pressed": String(Boolean(on)), onclick: () => onPick(i) }, said)
       : el("span", { class: "number" }, said);

@@ -2,11 +2,11 @@
 // for a prediction, which the next one answers with what the model really did.
 
 import { ask } from "./api.js";
-import { scaleOf } from "./claims.js";
-import { probabilityOf, shareText, tokensOf } from "./draw.js";
+import { scaleOf, sharpness } from "./claims.js";
+import { probabilityOf, probabilityText, shareText, tokensOf } from "./draw.js";
 import { attentionOf } from "./glossary.js";
 import { answerOf, bare } from "./outcomes.js";
-import { share, stepOf, weighed } from "./rests.js";
+import { stepOf, weighed } from "./rests.js";
 
 /**
  * What a step can look at: the state, both looks, what was asked for them, and what is known of the run.
@@ -73,13 +73,7 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
   const why = " It is still written, for every other word has less.";
   const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
-  return `“${word}” falls from ${share(was)} to ${share(is)}.${why} ${rest}`;
-}
-
-/** The mean, over all rows of all heads, of the largest weight of a row. */
-function sharpness(look) {
-  const rows = Object.values(look.attentions).flatMap((layers) => Array.from(layers, (heads) => Array.from(heads, (one) => Array.from(one, (row) => Math.max(...row))))).flat(2);
-  return rows.reduce((a, b) => a + b, 0) / rows.length;
+  return `“${word}” falls from ${probabilityText(was)} to ${probabilityText(is)}.${why} ${rest}`;
 }
 
 /** What is written without positions, no word swapped. */
@@ -96,7 +90,7 @@ function meant({ plain, state: { name, layer, head } }) {
   if (t < 0) return "It does not write “elle” here: this model does not tell the two apart by that word.";
   const row = plain.attentions[name][layer][head][t];
   const most = row.indexOf(Math.max(...row));
-  const now = `The head of before looks at “${bare(tokensOf(plain, name).columns[most])}” now, with ${share(row[most])} of its weight.`;
+  const now = `The head of before looks at “${bare(tokensOf(plain, name).columns[most])}” now, with ${shareText(row[most])} of its weight.`;
   return `“il” goes with l'animal (masculine), “elle” with la rue (feminine): one English word changed which of them “it” is. ${now} Which head the word needs is another question: the next lesson's.`;
 }
 
@@ -121,7 +115,7 @@ export const LESSONS = [
         say: (facts) => {
           const read = NOUNS[lookedAt(facts, "il", NOUNS)];
           const found = strongest(facts, "il", read);
-          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${share(found.weight)} of its weight. If that word tells what “it” is, another word there should change “il”. Let us see.`;
+          return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${shareText(found.weight)} of its weight. If that word tells what “it” is, another word there should change “il”. Let us see.`;
         },
       },
       { set: () => ({ ...CLEAN, source: WIDE }), say: (facts) => `One word is different now: “wide”, not “tired”. The model writes “${answerOf(facts.plain)}”. ${meant(facts)}` },
@@ -177,8 +171,8 @@ export const LESSONS = [
     needs: edits("temperature"),
     steps: [
       { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "Temperature divides the scores before they become shares. At 1 an attention may look at several words: it is soft. At 0.125 each looks at nearly one word alone: it is hard. Does the answer change?", choices: ["it stays", "it changes"] },
-      { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.plain))} on average, and ${share(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
-      { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${share(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
+      { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.plain))} on average, and ${shareText(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
+      { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
       { set: () => CLEAN, say: () => "Back to 1, what the model learned with. A choice of one word has no gradient to learn by; shares have one. That is why attention is soft." },
     ],
   },
@@ -206,7 +200,7 @@ export const LESSONS = [
           const by = sharpness(facts.changed ?? facts.plain) - sharpness(facts.plain);
           return by > 0.005 ? 1 : by < -0.005 ? 0 : 2;
         },
-        say: (facts) => `The largest weight of a row went from ${share(sharpness(facts.plain))} to ${share(sharpness(facts.changed ?? facts.plain))} on average. A softmax that is hard from the start has hardly a gradient, and learns slowly. ${before(facts)}`,
+        say: (facts) => `The largest weight of a row went from ${shareText(sharpness(facts.plain))} to ${shareText(sharpness(facts.changed ?? facts.plain))} on average. A softmax that is hard from the start has hardly a gradient, and learns slowly. ${before(facts)}`,
       },
       { set: () => CLEAN, say: () => "The scale is back. The story shows it as a station of its own." },
     ],
@@ -236,8 +230,8 @@ async function sameFound(facts) {
 
 async function bothFound(facts) {
   const [greedy, beam] = [await searched(facts, 1), await searched(facts, 4)];
-  const told = `Greedy: “${greedy.text}”, ${shareText(greedy.share)} as a whole.`;
+  const told = `Greedy: “${greedy.text}”, ${probabilityText(greedy.share)} as a whole.`;
   if (greedy.text === beam.text) return `${told} The beam finds the same sentence.`;
   const why = beam.share > greedy.share ? "Its single words need not be the most probable ones; the whole is more probable." : "It is chosen by its score, which allows for length.";
-  return `${told} Beam: “${beam.text}”, ${shareText(beam.share)}. ${why}`;
+  return `${told} Beam: “${beam.text}”, ${probabilityText(beam.share)}. ${why}`;
 }

@@ -2,7 +2,7 @@
 // chosen word's probability falls without it. Click to enter a head, press (or M) to mute it.
 
 import { ask } from "./api.js";
-import { cueEdges, shareText } from "./draw.js";
+import { cueEdges, probabilityText } from "./draw.js";
 import { found, without, withEdit } from "./edits.js";
 import { choice, el, fill } from "./elements.js";
 import { purpose, term } from "./glossary.js";
@@ -162,8 +162,8 @@ async function measured(body, payload) {
   try {
     const costs = await ask("/api/importance", { ...asked, step });
     const most = [...costs.heads].sort((a, b) => a.without - b.without)[0];
-    const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${shareText(most.without)}.` : "";
-    return { said: `“${costs.token}” has ${shareText(costs.probability)}; the larger a head, the more of that is lost without it.${loss} ${how}`, costs };
+    const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${probabilityText(most.without)}.` : "";
+    return { said: `“${costs.token}” has ${probabilityText(costs.probability)}; the larger a head, the more of that is lost without it.${loss} ${how}`, costs };
   } catch (error) {
     unmeasured = error.status === 404;
     const why = unmeasured ? silent : "what this word loses without a head could not be measured";
@@ -180,7 +180,7 @@ function sized(thumb, costs) {
   const most = Math.max(1e-6, ...costs.heads.map((cost) => lost(cost.without)));
   sideOf(canvas, SMALLEST + (LARGEST - SMALLEST) * Math.sqrt(lost(one.without) / most));
   thumb.dataset.lost = String(lost(one.without));
-  const said = `${thumb.getAttribute("aria-label").split(": ")[0]}: without it “${costs.token}” has ${shareText(one.without)}`;
+  const said = `${thumb.getAttribute("aria-label").split(": ")[0]}: without it “${costs.token}” has ${probabilityText(one.without)}`;
   thumb.title = said;
   thumb.setAttribute("aria-label", said);
 }

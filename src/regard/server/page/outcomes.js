@@ -1,7 +1,7 @@
 // What a model makes of a text, drawn: shares as bars, and words that are new.
 
 import { newWords } from "./changes.js";
-import { shareText } from "./draw.js";
+import { probabilityText } from "./draw.js";
 import { el } from "./elements.js";
 
 /** @typedef {{text: string, probability: number}} Choice */
@@ -33,7 +33,7 @@ export function answerOf(look) {
  *   long?: boolean}} [options] was: of the plain run; open: a name may be chosen; long names
  * @returns {HTMLElement}
  */
-export function bars(choices, { was = null, written = shareText, open, long = false } = {}) {
+export function bars(choices, { was = null, written = probabilityText, open, long = false } = {}) {
   const items = choices.map(({ text, probability }, i) => {
     const filled = el("i");
     filled.style.width = `${100 * Math.max(0, Math.min(1, probability))}%`;

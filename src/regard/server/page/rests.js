@@ -1,7 +1,7 @@
 // On which head a word rests: what its probability is without each, as /api/importance measures it.
 
 import { ask } from "./api.js";
-import { tokensOf } from "./draw.js";
+import { probabilityText, tokensOf } from "./draw.js";
 import { el } from "./elements.js";
 import { attentionOf } from "./glossary.js";
 import { bare } from "./outcomes.js";
@@ -78,14 +78,14 @@ function told({ token, probability, heads, most }, step, payload, languages, cha
   if (!most) return [];
   const word = () => q(token);
   if (probability - most.without < LEAST) {
-    return [word(), ` (${share(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
+    return [word(), ` (${probabilityText(probability)}) rests on no single head: whichever one is muted, it loses less than 1 %.`];
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
   const place = [el("b", {}, `layer ${layer}, head ${head}`), ` of ${attentionOf(name, languages)}`];
   return [
     ...looked(payload, most, step, word()), ...place, ". Without it ", word(),
-    ` falls from ${share(probability)} to ${share(most.without)}. `,
+    ` falls from ${probabilityText(probability)} to ${probabilityText(most.without)}. `,
     others ? `${others === 1 ? "One other head matters, too" : `${others} other heads matter, too`}: 1 % or more is lost without ${others === 1 ? "that one" : "any one of them"}. ` : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
@@ -102,12 +102,3 @@ function looked(payload, { attention: name, layer, head }, step, word) {
 }
 
 const q = (token) => el("span", {}, "“", bare(token), "”");
-
-/**
- * A probability in whole per cent.
- * @param {number} one
- * @returns {string}
- */
-export function share(one) {
-  return one < 0.01 ? "under 1 %" : `${Math.round(100 * one)} %`;
-}

@@ -1,7 +1,7 @@
 // Where else does this head do this? Held-out sentences in which its weight from such a word to such
 // a word is largest, with both words marked; a click opens one.
 
-import { ask, reach } from "./api.js";
+import { askAgain, reach } from "./api.js";
 import { spoken, tokensOf } from "./draw.js";
 import { choice, el, fill } from "./elements.js";
 import { oneHead } from "./state.js";
@@ -74,10 +74,12 @@ async function show(box, asked, open) {
   box.replaceChildren(waiting);
   follow(waiting);
   try {
-    const found = await ask("/api/search", asked);
+    const found = await askAgain("/api/search", asked);
     if (!waiting.isConnected) return;
     const items = found.found.map((match) => el("li", {}, entry(match, open)));
-    box.replaceChildren(el("p", { role: "status", id: "search-said" }, saidOf(found)), el("ol", {}, ...items));
+    const rest = el("button", { type: "button", class: "quiet", "data-control": "search the rest", onclick: () => show(box, asked, open) }, "Look at the rest");
+    const missing = el("p", { class: "hint", id: "search-missing" }, ...missingOf(found), found.complete ? "" : rest);
+    box.replaceChildren(el("p", { role: "status", id: "search-said" }, saidOf(found)), missing, el("ol", {}, ...items));
   } catch (error) {
     if (waiting.isConnected) box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
@@ -92,6 +94,7 @@ async function follow(line) {
     if (!line.isConnected) return;
     try {
       const { done, of } = await (await reach("/api/search/progress", {})).json();
+      if (line.isConnected && !of) line.textContent = "Reading held-out sentences…";
       if (line.isConnected && done) line.textContent = `Looking at held-out sentences: ${done} of ${of} at most. They are kept for the next search.`;
     } catch {
       return; // what is wrong is told by the search itself
@@ -105,6 +108,18 @@ function saidOf({ row, column, n, n_having: having, mean }) {
   if (!having) return `${what}: none of ${n} held-out sentences has such a pair.`;
   return `${what}: ${having} of ${n} held-out sentences have such a pair; the largest weight in each is ${spoken(mean)} on average. The strongest first:`;
 }
+
+/** Sentences that were not searched, and why. */
+function missingOf({ n, of, n_passed_over: passed, n_left_out: left, complete }) {
+  const waiting = of - n - passed - left;
+  return [
+    passed ? `Passed over: ${counted(passed)} that cannot be looked at, most often because of their length. ` : "",
+    left ? `Left out: ${counted(left)}, because the weights of all together would be too many to keep. ` : "",
+    complete ? "" : `Not all sentences: ${counted(waiting)} of ${of} are still to be looked at, the time for one search was over. `,
+  ];
+}
+
+const counted = (n) => `${n} ${n === 1 ? "sentence" : "sentences"}`;
 
 /** One sentence as a button: the weight, then the text with both words marked. */
 function entry(match, open) {

@@ -1,7 +1,7 @@
 // The stations of the story, in order: a title, a formula, a sentence and a figure each. What a
 // station needs decides whether a model has it; nothing here asks what kind of model it is.
 
-import { shareText } from "./draw.js";
+import { probabilityText, shareText } from "./draw.js";
 import { bars, chips, heat, largestOf, patches, piecesOf, strip, strips, waves } from "./figures.js";
 import { el } from "./elements.js";
 import { placeOf } from "./told.js";
@@ -19,6 +19,7 @@ import { placeOf } from "./told.js";
  * @property {any} story
  * @property {{choices: {text: string, probability: number}[], rest: number, chosen: string|null}|null} outcome
  * @property {"source"|"target"|"text"|string} side whose rows are followed
+ * @property {"source"|"input"|"text"|string} columns what they look at
  * @property {string} [picture] that was read, as a data URL
  * @property {number[]} [grid] its rows and columns of patches
  * @property {{kind: string}[]} edits what was changed for it
@@ -216,7 +217,7 @@ export const STATIONS = [
     title: "Softmax",
     formula: () => "{w:w_s} = exp(score_s) / Σ_r exp(score_r)",
     say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${shareText(Math.max(...told.steps.weights))}. Hidden positions get nothing.`,
-    figure: (told) => [bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: true })],
+    figure: (told) => [bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: shareText })],
   },
   {
     id: "values",
@@ -290,12 +291,12 @@ export const STATIONS = [
     title: "Probabilities",
     needs: ({ outcome }) => Boolean(outcome),
     formula: ({ kind }) => (kind === "blocks" ? "p = softmax({x:x} W_{vocabulary})" : "p = softmax({x:out} W_{vocabulary})"),
-    say: ({ outcome }) => `Every possible outcome gets a score, a [logit]; the [softmax] makes probabilities of them. Most probable: ${quoted(outcome.choices[0].text)}, ${shareText(outcome.choices[0].probability)}.`,
+    say: ({ outcome }) => `Every possible outcome gets a score, a [logit]; the [softmax] makes probabilities of them. Most probable: ${quoted(outcome.choices[0].text)}, ${probabilityText(outcome.choices[0].probability)}.`,
     figure: ({ outcome }) => [
       bars(
         [...outcome.choices.map(({ text, probability }) => ({ name: text, value: probability, share: probability, note: text === outcome.chosen ? "chosen" : "" })), ...(outcome.rest > 5e-4 ? [{ name: "all others", value: outcome.rest, share: outcome.rest, note: "" }] : [])],
         "w",
-        { percent: true, label: "Probabilities" },
+        { percent: probabilityText, label: "Probabilities" },
       ),
     ],
   },

@@ -47,7 +47,7 @@ export async function showStory(box, state, payload, body, info, change) {
   try {
     const { picture } = payload;
     const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
-    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, edits: body.edits ?? [], ...(picture && grid && { picture, grid }) };
+    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, columns: axes.columns, edits: body.edits ?? [], ...(picture && grid && { picture, grid }) };
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
     const cards = (station) => claimCards(station, named, state, body, info, change);

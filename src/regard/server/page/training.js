@@ -11,8 +11,9 @@ export class TrainingView {
     this.curves = el("div", { class: "learning" });
     this.reel = el("section", { class: "film", "aria-label": "One example while it trained", hidden: true });
     this.film = new FilmView(this.reel);
+    this.notes = el("p", { class: "trouble", role: "alert", hidden: true });
     this.drawn = "";
-    box.replaceChildren(this.curves, this.reel);
+    box.replaceChildren(this.notes, this.curves, this.reel);
   }
 
   /**
@@ -22,6 +23,8 @@ export class TrainingView {
   async refresh() {
     const told = await (await reach("/api/training", {})).json();
     this.showCurves(told.curves);
+    this.notes.textContent = told.notes.join(" ");
+    this.notes.hidden = !told.notes.length;
     this.reel.hidden = !told.steps.length;
     if (this.lastStep() > (told.steps.at(-1) ?? -1)) this.film.clear(); // another training is in the folder now
     while (told.steps.length && this.lastStep() < told.steps.at(-1)) {

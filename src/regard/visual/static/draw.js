@@ -974,6 +974,11 @@ export function shareText(share) {
   return share < 1 && Number(text) === 100 ? `> ${100 - least} %` : `${text} %`;
 }
 
+// The same of a probability, which a softmax never makes 0 or 1: its digits end before that.
+export function probabilityText(share) {
+  return shareText(Math.min(Math.max(share, Number.EPSILON), 1 - Number.EPSILON));
+}
+
 function styleOf(box) {
   const { ink, good } = coloursOf(box);
   return {
@@ -988,9 +993,9 @@ const LEGEND = "★ the best · ■ finished · ✕ pruned: choose it for the re
   + "token is after those before it";
 const SIGNS = { open: "", pruned: " ✕", finished: " ■", best: " ★" };
 const wordsOf = (node) => node.parent === null
-  ? cut(node.token) : `${cut(node.token)} ${shareText(Math.exp(node.log_prob))}${SIGNS[node.state]}`;
+  ? cut(node.token) : `${cut(node.token)} ${probabilityText(Math.exp(node.log_prob))}${SIGNS[node.state]}`;
 const storyOf = (node, byId) => node.parent === null ? node.token
-  : `${node.token}: ${shareText(Math.exp(node.log_prob))} here, ${shareText(Math.exp(
+  : `${node.token}: ${probabilityText(Math.exp(node.log_prob))} here, ${probabilityText(Math.exp(
     pathTo(node, byId).reduce((sum, { log_prob: one }) => sum + one, 0)))} with all before it; score ${
     spoken(node.score)}, ${node.state}` + (node.why ? ` (${node.why})` : "");
 
