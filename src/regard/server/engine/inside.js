@@ -152,6 +152,7 @@ export function storyOf(run, look, chosen) {
     reads,
     writes,
     steps,
+    positions: steps.columns,
     story: rounded(blocksOf(run, look, name, chosen.layer, t)),
     outcome: run.outcomeAt(look, t, writes),
   };
@@ -182,7 +183,10 @@ function blocksOf(run, look, name, layer, t) {
   const attention = run.model.attentionAt({ name, layer });
   const heads = told.records[name].outputs.map((rows) => rows[t]);
   return {
+    layer,
     embedded: embeddedOf(run, stack, t),
+    place: null, // positions of texts join what the first layer reads, or are told inside attention
+    window: null, // none is known here
     norm_first: run.file.config.norm_first,
     sublayers: told.sublayers.map(({ kind, ...rows }) => ({ kind, ...Object.fromEntries(Object.entries(rows).map(([key, all]) => [key, all[t]])) })),
     heads,
@@ -198,7 +202,7 @@ function blocksOf(run, look, name, layer, t) {
 function embeddedOf(run, { embedded }, t) {
   const codes = embedded.slice(0, POSITIONS).map(({ code }) => code);
   const apart = (a, b) => Math.hypot(...a.map((one, i) => one - b[i]));
-  return { kind: run.file.config.positions, ...embedded[t], codes, distances: codes.map((a) => codes.map((b) => apart(a, b))) };
+  return { kind: run.file.config.positions, position: t, ...embedded[t], codes, distances: codes.map((a) => codes.map((b) => apart(a, b))) };
 }
 
 /** The same with every row of numbers as a list, rounded. */

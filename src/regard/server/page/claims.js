@@ -81,7 +81,7 @@ export const CLAIMS = {
   },
   future: {
     station: "softmax",
-    needs: (told) => told.side !== "source" && told.steps.name.endsWith(".self"),
+    needs: (told) => told.side !== "source" && told.steps.name.endsWith(".self") && !told.found && told.rows.length === told.steps.columns.length,
     test: async ({ look, state }) => {
       const heads = Array.from((await look([])).attentions[state.name][state.layer]); // this layer's weights are exact
       const ahead = heads.flatMap((rows) => Array.from(rows, (row, t) => Array.from(row).slice(t + 1)).flat());
