@@ -184,10 +184,13 @@ def test_what_follows_a_prompt_and_all_that_leads_to_it_is_the_servers(both, pag
 def test_greedy_texts_are_the_servers_piece_by_piece_up_to_stops_and_ends(both, pages):
     ask = both(*pages("language"))
     greedy = {"temperature": 0, "seed": 7}
+    whole = regard.load(pages("language")[1], device="cpu").generate("b", temperature=0.0)
+    first, second, third, *_ = whole.split()
     wanted = [
         {"prompt": "a b c", "max_tokens": 9},
         {"prompt": "", "max_tokens": 30},
-        {"prompt": "zebra a b", "max_tokens": 12, "stop": ["d", "f b"]},
+        {"prompt": "b", "max_tokens": 12, "stop": [f"{second} {third}"]},
+        {"prompt": "b", "max_tokens": 12, "stop": [f"{first} zzz"]},  # begun, and never whole
         {"prompt": "b", "max_tokens": 12, "top_k": 2},
     ]
     for asked in wanted:
@@ -210,7 +213,8 @@ def test_lines_that_go_on_and_letters_are_written_as_the_server_does(both, tmp_p
     stirred_run(tmp_path / "run", **LLAMA)
     exported(tmp_path / "run", tmp_path / "page")
     ask = both(tmp_path / "page", tmp_path / "run")
-    ask.agree("/api/explain", {"source": "ab é\nb", "max_tokens": 8})
+    broken = {"kind": "force_token", "position": 1, "token": "</s>"}  # the text goes on behind it
+    ask.agree("/api/explain", {"source": "ab é\nb", "max_tokens": 8, "edits": [broken]})
     ask.agree(
         "/api/story",
         {"source": "ab é", "steps": {"name": "decoder.self", "layer": 0, "head": 0, "token": 2}},
