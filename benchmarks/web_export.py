@@ -1,6 +1,6 @@
 """The page without a server beside the server: size, time to the first picture, differences.
 
-python benchmarks/web_export.py RUN [--sentences 50]
+python benchmarks/web_export.py RUN [--texts 50]
 """
 
 from __future__ import annotations
@@ -10,45 +10,50 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 from starlette.testclient import TestClient
 
 import regard
-from regard.data.splits import load_records
 from regard.runs.export import export
 from regard.server.app import make_app
 from regard.server.bundle import bundled_script
 from regard.server.static_page import engine_file
+from regard.tasks.base import TASKS
+from regard.text.words import spans
 
 READY = "#view:not([aria-busy]) svg"
 ASK = """async ([path, body]) => {
     const answer = await askEngine(path, body ? { body: JSON.stringify(body) } : {});
     return answer.text();
 }"""
-CROSS = {"name": "decoder.cross", "layer": 0, "head": 1}
-EDITS: dict[str, list[dict[str, Any]]] = {
-    "plain": [],
-    "muted": [{"kind": "ablate", **CROSS}],
-    "forced": [{"kind": "force", **CROSS, "key": 0}],
-    "temperature": [{"kind": "temperature", "value": 2.0, "name": None}],
-    "no positions": [{"kind": "no_positions"}],
-    "swapped": [{"kind": "swap", "first": 0, "second": 1}],
-}
+
+
+def what_ifs(attention: str) -> dict[str, list[dict[str, Any]]]:
+    """Changes by name; those of heads are of this attention."""
+    head = {"name": attention, "layer": 0, "head": 1}
+    return {
+        "plain": [],
+        "muted": [{"kind": "ablate", **head}],
+        "forced": [{"kind": "force", **head, "key": 0}],
+        "temperature": [{"kind": "temperature", "value": 2.0, "name": None}],
+        "no positions": [{"kind": "no_positions"}],
+        "swapped": [{"kind": "swap", "first": 0, "second": 1}],
+    }
 
 
 def main() -> None:
     """Measure, and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--sentences", type=int, default=50)
+    parser.add_argument("--texts", type=int, default=50)
     asked = parser.parse_args()
     run = regard.load(asked.run, device="cpu")
-    pairs = load_records(run.recipe.data, "pair").splits["test"]
-    texts = [pair.source for pair in pairs[: asked.sentences]]
+    texts = [*islice(looks(run), asked.texts)]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         begun = time.perf_counter()
         written = export(run, "web", Path(folder) / "page")
@@ -65,6 +70,15 @@ def main() -> None:
         browser.close()
 
 
+def looks(run: Any) -> Iterator[dict[str, Any]]:
+    """What ``/api/explain`` is asked of held-out texts, in which two words can be swapped."""
+    task = TASKS[run.task]
+    for record in task.records_of(run, "valid"):
+        for asked in task.explained_with(run, [record]):
+            if len(spans(asked["source"])) > 1:
+                yield dict(asked)
+
+
 def _first_picture(page: Page, address: str) -> float:
     """Seconds from asking for the page to its first picture, as the page counts them."""
     page.goto(address)
@@ -72,28 +86,21 @@ def _first_picture(page: Page, address: str) -> float:
     return float(page.evaluate("performance.now()")) / 1000
 
 
-def _compare(page: Page, server: TestClient, texts: list[str]) -> None:
+def _compare(page: Page, server: TestClient, texts: list[dict[str, Any]]) -> None:
     door = bundled_script("send", engine_file)
     page.add_script_tag(
         content=f"globalThis.askEngine = (() => {{ {door} return $send.send; }})();"
     )
-    alike = 0
-    for text in texts:
-        where = f"/api/stream?source={quote(text)}"
-        alike += _last(page.evaluate(ASK, [where, None])) == _last(server.get(where).text)
-    print(f"{alike} of {len(texts)} translations are the server's")
-    for kind, edits in EDITS.items():
-        worst = 0.0
-        for text in texts:
-            body = {"source": text, "edits": edits}
+    attention = server.get("/api/info").json()["attentions"][-1]["name"]
+    for kind, edits in what_ifs(attention).items():
+        alike, worst = 0, 0.0
+        for one in texts:
+            body = {**one, "edits": edits}
             ours = json.loads(page.evaluate(ASK, ["/api/explain", body]))
             theirs = server.post("/api/explain", json=body).json()
+            alike += ours["answer"] == theirs["answer"]
             worst = max(worst, difference(ours, theirs))
-        print(f"{kind}: weights and probabilities differ by {worst:.1e} at most")
-
-
-def _last(events: str) -> Any:
-    return json.loads(events.strip().rpartition("data: ")[2])
+        print(f"{kind}: {alike} of {len(texts)} answers alike, numbers differ by {worst:.1e}")
 
 
 def difference(ours: Any, theirs: Any) -> float:

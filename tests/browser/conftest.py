@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from page_parts import served
 from playwright.sync_api import sync_playwright
+from starlette.testclient import TestClient
+from web_engine import Both, Engine
 
 import regard
 from regard.runs.train import train
@@ -82,6 +84,25 @@ def visit(browser, request):
         url for url in asked if url.startswith("http") and urlsplit(url).netloc not in bases
     ]
     assert strangers == []
+
+
+@pytest.fixture
+def both(visit):
+    """Ask the engine of a folder and the server of its run."""
+    from regard.server.app import make_app
+
+    clients = []
+
+    def opened(folder, run_path):
+        client = TestClient(
+            make_app(regard.load(run_path, device="cpu")), base_url="http://127.0.0.1"
+        )
+        clients.append(client.__enter__())
+        return Both(Engine(visit(at=f"{folder.as_uri()}/index.html")), client)
+
+    yield opened
+    for client in clients:
+        client.__exit__(None, None, None)
 
 
 def _violations(text):

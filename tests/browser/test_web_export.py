@@ -16,7 +16,7 @@ import torch
 from letters import pairs
 from page_parts import ABLATE, SOURCE, control, drawn, link
 from playwright.sync_api import expect
-from starlette.testclient import TestClient
+from web_engine import Engine, told
 
 import regard
 from regard.checkpoints.run_folder import RunFolder, model_tensors, save_model
@@ -25,9 +25,6 @@ from regard.data.splits import load_records
 from regard.interop.web import web_tokenizer
 from regard.models.transformer import Transformer
 from regard.runs.train import train
-from regard.server.app import make_app
-from regard.server.bundle import bundled_script
-from regard.server.static_page import engine_file
 from regard.tasks.recipe import recipe_from
 from regard.text.settings import TextSettings
 from regard.text.specials import UNKNOWN_ID
@@ -91,93 +88,6 @@ def world_page(tmp_path_factory):
 
 def _unmeasured(_run):
     raise ConfigError("that would take a minute")
-
-
-class Engine:
-    """The engine of a folder, asked inside a page that was opened from the disk."""
-
-    def __init__(self, page):
-        self.page = page
-        parts = "{ send: $send.send, Tokenizer: $tokenizer.Tokenizer }"
-        script = f"(() => {{ {bundled_script('send', engine_file)} return {parts}; }})()"
-        page.add_script_tag(content=f"globalThis.engine = {script};")
-
-    def __call__(self, path, body=None):
-        """Status and text."""
-        ask = """async ([path, body]) => {
-            const answer = await engine.send(path, body ? { body: JSON.stringify(body) } : {});
-            return [answer.status, await answer.text()];
-        }"""
-        return tuple(self.page.evaluate(ask, [path, body]))
-
-    def tokenized(self, tokenizer, texts):
-        """All tokens as they are shown; of each text its ids, where they stand, and back again."""
-        read = """([file, texts]) => {
-            const one = new engine.Tokenizer(file);
-            return [one.tokens([...file.tokens.keys()]), texts.map((text) => {
-                const count = (at) => [...text.slice(0, at)].length;
-                const ids = one.encode(text);
-                return [ids, one.offsets(text).map((span) => span.map(count)), one.decode(ids)];
-            })];
-        }"""
-        return self.page.evaluate(read, [tokenizer, texts])
-
-
-class Both:
-    """The engine of a run's page and the server of the run, asked the same."""
-
-    def __init__(self, engine, server):
-        self.engine, self.server = engine, server
-
-    def __call__(self, path, body=None):
-        """Both answers: (status, text) each."""
-        asked = self.server.get(path) if body is None else self.server.post(path, json=body)
-        return self.engine(path, body), (asked.status_code, asked.text)
-
-    def agree(self, path, body=None):
-        """Both answer, and alike."""
-        (status, ours), (expected, theirs) = self(path, body)
-        assert (status, expected) == (200, 200), (ours, theirs)
-        same(json.loads(ours), json.loads(theirs), f"{path} {body} ")
-
-
-def same(ours, theirs, where=""):
-    """Numbers within 1e-4, all else as it is."""
-    numbers = int | float
-    if isinstance(theirs, dict):
-        assert ours.keys() == theirs.keys(), where
-        for key, value in theirs.items():
-            same(ours[key], value, f"{where}.{key}")
-    elif isinstance(theirs, list):
-        assert len(ours) == len(theirs), where
-        for i, value in enumerate(theirs):
-            same(ours[i], value, f"{where}[{i}]")
-    elif isinstance(theirs, numbers) and not isinstance(theirs, bool):
-        assert abs(ours - theirs) <= 1e-4, f"{where}: {ours} beside {theirs}"
-    else:
-        assert ours == theirs, where
-
-
-def told(text):
-    """The last of the server-sent events."""
-    return json.loads(text.strip().rpartition("data: ")[2])
-
-
-@pytest.fixture
-def both(visit):
-    """Ask the engine of a folder and the server of its run."""
-    clients = []
-
-    def opened(folder, run_path):
-        client = TestClient(
-            make_app(regard.load(run_path, device="cpu")), base_url="http://127.0.0.1"
-        )
-        clients.append(client.__enter__())
-        return Both(Engine(visit(at=f"{folder.as_uri()}/index.html")), client)
-
-    yield opened
-    for client in clients:
-        client.__exit__(None, None, None)
 
 
 def test_fifty_sentences_are_translated_as_the_server_does(both, world_page, exported, run_path):

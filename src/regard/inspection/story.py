@@ -6,8 +6,9 @@ story = told(model, calls, Asked("decoder.cross", layer=0, row=3))
 
 Between the stages stand the six steps of an attention (``regard.inspection.records``). A
 Transformer is told by its blocks: embedding and position, what each sub-layer was given and added,
-the stream from layer to layer, logits. A decoder without blocks (recurrent, convolutional) is told
-by its states: what was read, and what the next word is read off.
+the stream from layer to layer, logits. A window is told by what it lets through: a block of
+neighbours, or slots and the positions that each was made of. A decoder without blocks (recurrent,
+convolutional) is told by its states: what was read, and what the next word is read off.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from regard.layers.embeddings import InputEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.patches import PatchEmbedding
 from regard.layers.viewpoint import Viewpoint
+from regard.layers.window import STRIDE, WINDOWS, CompressedWindow
 
 Array = NDArray[np.float32]
 MOST_POSITIONS = 64
@@ -50,11 +52,15 @@ Calls = Mapping[nn.Module, Call]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which attention is looked into, and the position (of its queries) that is followed."""
+    """Which attention is looked into, and the position (of its queries) that is followed.
+
+    Of windows that make slots, one ``head`` is told.
+    """
 
     name: str
     layer: int
     row: int
+    head: int = 0
 
 
 @contextmanager
@@ -87,6 +93,7 @@ class Embedded:
     """How a token became the vector that the first layer reads."""
 
     kind: str  # of positions: sinusoidal, learned, index, none, alibi, rotary
+    position: int  # where it stands in the text that is read, counted from 0
     token: Array  # (Dt,): the token's own vector, scaled as the model does
     code: Array  # (Dc,): what its position added, or what stands beside the token
     joined: Array  # (Dj,): both together
@@ -108,10 +115,23 @@ class Sublayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Windowed:
+    """Which positions may be seen, where that is not decided by masks alone."""
+
+    kind: str  # local_m, local_p, block, compressed
+    width: int  # positions that are seen at once, or that become one slot
+    keys: Array | None  # (N, Dk): of the positions, where slots are made of them
+    parts: Array | None  # (N, Dk): what each adds to its slot's key, of width positions in a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockStory:
     """A position of a Transformer: embedding, one layer from inside, all layers from outside."""
 
+    layer: int  # that is looked into, counted among all of its stack
     embedded: Embedded | None  # None where a model's first layer reads no embedding
+    place: Array | None  # (D,): what joins its query and no value; None where nothing does
+    window: Windowed | None  # None where all may be seen that a mask does not hide
     norm_first: bool
     sublayers: tuple[Sublayer, ...]  # of the layer that is looked into, in their order
     heads: Array  # (H, Dv): what each head brought home
@@ -163,33 +183,65 @@ def told(model: nn.Module, calls: Calls, asked: Asked) -> Story:
     block = next((one for one in _blocks(model) if _attention(one, view) is not None), None)
     if block is None:
         return _of_states(model, calls, asked)
-    reads_on = getattr(model, "reads_as_one", False)
-    if block not in calls or reads_on or not _holds(calls[block].output, asked.row):
+    n_before = 0
+    if getattr(model, "reads_as_one", False):
+        calls, n_before = _read_as_one(model, calls)
+    attention = _attention(block, view)
+    assert attention is not None, "the block was found by it"
+    last = calls.get(attention.to_out)
+    if last is None or not _holds(last.output, n_before + asked.row):
         raise ConfigError(
             f"the story of {asked.name} cannot be told: its layers do not read a text from its "
             "beginning; its six steps can be seen"
         )
-    return _of_blocks(model, calls, block, view, asked.row)
+    return _of_blocks(model, calls, block, attention, asked, n_before)
+
+
+def _read_as_one(model: nn.Module, calls: Calls) -> tuple[Calls, int]:
+    """What is heard of a model that reads a source and its target as one text, and how many tokens
+    stand before the target.
+
+    While it was looked at, its stack read the source from the beginning, and its embedding then
+    the target; here both are read at once, so that all positions are heard.
+    """
+    generator: Any = model
+    source, target = (
+        calls[part].inputs[0] for part in (generator.decoder, generator.decoder.embedding)
+    )
+    with heard(model) as whole:
+        generator(source, target)
+    return whole, source.shape[1]
 
 
 def _of_blocks(
-    model: nn.Module, calls: Calls, block: TransformerBlock, view: Viewpoint, t: int
+    model: nn.Module,
+    calls: Calls,
+    block: TransformerBlock,
+    attention: MultiHeadAttention,
+    asked: Asked,
+    n_before: int,
 ) -> BlockStory:
-    attention = _attention(block, view)
-    assert attention is not None, "the block was found by it"
+    t = n_before + asked.row
     stack = next(one for one in model.modules() if block in _layers(one))
-    layers = _layers(stack)
-    stream = [_at(calls[one].inputs[0], t) for one in layers]
-    stream.append(_at(calls[layers[-1]].output, t))
+    layers = [one for one in _layers(stack) if isinstance(one, TransformerBlock)]
+    each = [[*_sublayers(one, calls, t)] for one in layers]
+    stream = [*(parts[0].enters for parts in each), each[-1][-1].leaves]
+    sublayers = tuple(each[layers.index(block)])
     heads = _at(calls[attention.to_out].inputs[0], t).reshape(attention.n_heads, -1)  # (H, Dv)
     rows = _array(attention.to_out.weight.T).reshape(*heads.shape, -1)  # (H, Dv, D)
     inner, active = _inside(block.feed_forward, calls, t)
     norm = calls.get(getattr(stack, "norm", stack))
     bias = attention.to_out.bias
+    kind = "self" if attention is block.self_attention else "cross"
+    given = next(one.given for one in sublayers if one.kind == kind)
+    place = _at(calls[attention.to_q].inputs[0], t) - given
     return BlockStory(
+        layer=layers.index(block),
         embedded=_embedded(model, stack, calls, t),
+        place=place if place.any() else None,
+        window=_windowed(attention, calls, asked.head),
         norm_first=block.around_self.norm_first,
-        sublayers=tuple(_sublayers(block, calls, t)),
+        sublayers=sublayers,
         heads=heads,
         projected=np.einsum("hv,hvd->hd", heads, rows),
         bias=None if bias is None else _array(bias),
@@ -197,8 +249,38 @@ def _of_blocks(
         active=active,
         stream=np.stack(stream),
         states=stream[-1] if norm is None else _at(norm.output, t),
-        logits=_logits(model, calls, stack, t),
+        logits=_logits(model, calls, stack, asked.row),
     )
+
+
+_WIDTHS: dict[str, Callable[[int], int]] = {
+    "block": lambda half: 2 * half,
+    "local_m": lambda half: 2 * half + 1,
+    "local_p": lambda half: 2 * half + 1,
+}
+"""By the name of a window: how many positions are seen at once, given its half width."""
+
+
+def _windowed(attention: MultiHeadAttention, calls: Calls, head: int) -> Windowed | None:
+    window = attention.window
+    kind = next(name for name, made in WINDOWS.items() if made is type(window))
+    if isinstance(window, CompressedWindow):
+        keys, parts = _slots_made_of(attention, window, calls, head)
+        return Windowed(kind=kind, width=STRIDE, keys=keys, parts=parts)
+    if kind not in _WIDTHS:
+        return None
+    return Windowed(kind=kind, width=_WIDTHS[kind](window.half_width), keys=None, parts=None)
+
+
+def _slots_made_of(
+    attention: MultiHeadAttention, window: CompressedWindow, calls: Calls, head: int
+) -> tuple[Array, Array]:
+    """The keys of all positions (N, Dk), and each through its part of the convolution."""
+    at = head * attention.n_kv_heads // attention.n_heads  # heads may share keys
+    keys = calls[attention.to_k].output[0].unflatten(-1, (attention.n_kv_heads, -1))[:, at]
+    kernel = window.to_key[at].unflatten(0, (STRIDE, -1)).to(keys.dtype)  # (3, Dk, Dk)
+    parts = torch.einsum("nk,nkd->nd", keys, kernel[torch.arange(len(keys)) % STRIDE])
+    return _array(keys), _array(parts)
 
 
 def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:
@@ -229,7 +311,7 @@ def _sublayers(block: TransformerBlock, calls: Calls, t: int) -> Iterator[Sublay
     if block.cross_attention is not None and block.around_cross is not None:
         parts["cross"] = block.around_cross, block.cross_attention.to_out
     order = ("self", "feed_forward", "cross") if block.source_last else _ORDER
-    stream = _at(calls[block].inputs[0], t)
+    stream = _entered(block, calls, t)
     for kind in (one for one in order if one in parts):
         around, last = parts[kind]
         norm, added = calls[around.norm], _at(calls[last].output, t)
@@ -241,6 +323,12 @@ def _sublayers(block: TransformerBlock, calls: Calls, t: int) -> Iterator[Sublay
 
 
 _ORDER = ("self", "cross", "feed_forward")
+
+
+def _entered(block: TransformerBlock, calls: Calls, t: int) -> Array:
+    """(D,): the stream before a block: what its first norm is given, or what its values are of."""
+    first = block.around_self.norm if block.around_self.norm_first else block.self_attention.to_v
+    return _at(calls[first].inputs[0], t)
 
 
 def _inside(feed_forward: nn.Module, calls: Calls, t: int) -> tuple[Array | None, Array | None]:
@@ -288,6 +376,7 @@ def _embedded(model: nn.Module, stack: nn.Module, calls: Calls, t: int) -> Embed
     shown = codes[0, :MOST_POSITIONS].float()
     return Embedded(
         kind=str(getattr(getattr(model, "config", None), "positions", "none")),
+        position=t,
         token=_at(tokens, t),
         code=_at(codes, t),
         joined=_at(joined, t),

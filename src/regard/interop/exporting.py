@@ -274,4 +274,4 @@ FORMATS.add("onnx")(
         "vision": _onnx_vision,
     }
 )
-FORMATS.add("web")({"transformer": _web})
+FORMATS.add("web")({"transformer": _web, "encoder": _web, "decoder": _web})

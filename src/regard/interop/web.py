@@ -9,8 +9,8 @@ vocabularies, how to search, and weights as one text. What it does not know is r
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -18,10 +18,9 @@ from torch import nn
 from regard.checkpoints.run_folder import model_tensors
 from regard.core.errors import ConfigError
 from regard.models.presets import n_parameters
-from regard.models.settings import TransformerConfig
+from regard.models.settings import BlocksConfig
 from regard.text.tokenizer import Tokenizer
 
-TASK = "translation"
 MOST_PARAMETERS = 20_000_000
 """Of a model that a browser is given: 107 MB of text, and seconds for a sentence."""
 KNOWN = {
@@ -31,32 +30,38 @@ KNOWN = {
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "swiglu"),
     "norm": ("layer", "rms"),
     "experts": (None,),
+    "cell": (None,),
+    "pooling": ("cls", "mean"),
 }
-"""Settings of a model, and what the engine knows of each."""
+"""Settings of a model, and what the engine knows of each; a family may lack some."""
 WINDOWS = ("global",)
+Facts = dict[str, Any]
 
 
-def web_run(run: Any) -> dict[str, Any]:
-    """What the engine has to know of a translator beside its weights; see ``translator.js``."""
+class WebTask(NamedTuple):
+    """What the engine is told of the runs of a task, and what of them it cannot do."""
+
+    facts: Callable[[Any], Facts]
+    problems: Callable[[Any], Iterator[str]]
+
+
+def web_run(run: Any) -> Facts:
+    """What the engine has to know of a run beside its weights; see ``RunFile`` in ``run.js``."""
     if problems := [*_problems(run)]:
         raise ConfigError(
             f"this run cannot be exported as a page without a server: {'; '.join(problems)}; show "
             "it with `regard serve`"
         )
-    config, tokenizers, decode = run.model.config, run.tokenizers, run.recipe.decode
-    names = {"beam", "length_penalty", "stop", "max_len", "replace_unknown"}
+    config = run.model.config
     return {
+        "task": run.task,
         "config": config.model_dump(mode="json"),
         "longest": config.longest,
-        "tokenizers": {
-            "source": web_tokenizer(tokenizers.source),
-            "target": None if tokenizers.shared else web_tokenizer(tokenizers.target),
-        },
-        "decode": decode.model_dump(include=names),
+        **WEB_TASKS[run.task].facts(run),
     }
 
 
-def web_weights(model: nn.Module) -> dict[str, Any]:
+def web_weights(model: nn.Module) -> Facts:
     """``tensors``, names and shapes in order, and ``numbers``: all of them as base64.
 
     They are 32-bit floats, little-endian, one tensor after the other.
@@ -69,24 +74,19 @@ def web_weights(model: nn.Module) -> dict[str, Any]:
 
 def _problems(run: Any) -> Iterator[str]:
     """Why the engine cannot run it; all reasons, not the first."""
-    if run.task != TASK:
-        yield f"runs of the task {TASK} can be, and this is one of the task {run.task}"
+    if run.task not in WEB_TASKS:
+        known = ", ".join(WEB_TASKS)
+        yield f"runs of the tasks {known} can be, and this is one of the task {run.task}"
         return
     yield from _model_problems(run.model.config, n_parameters(run.model))
-    if any(type(one) is not Tokenizer for one in (run.tokenizers.source, run.tokenizers.target)):
-        yield "the tokenizer of an imported model is not known there"
-    decode = run.recipe.decode
-    if decode.samples:
-        yield "it searches for a translation, and this run's settings draw one (decode.temperature)"
-    if decode.coverage_penalty and decode.beam > 1:
-        yield f"decode.coverage_penalty={decode.coverage_penalty} is not known there"
+    yield from WEB_TASKS[run.task].problems(run)
 
 
-def _model_problems(config: TransformerConfig, n: int) -> Iterator[str]:
+def _model_problems(config: BlocksConfig, n: int) -> Iterator[str]:
     if n > MOST_PARAMETERS:
         yield f"a model may have {MOST_PARAMETERS:,} parameters, and this one has {n:,}"
     for name, known in KNOWN.items():
-        value = getattr(config, name)
+        value = getattr(config, name, known[0])
         if value not in known:
             yield f"model.{name}={value} is not known there"
     for window in dict.fromkeys(config.window_names):
@@ -94,7 +94,76 @@ def _model_problems(config: TransformerConfig, n: int) -> Iterator[str]:
             yield f"model.window={window} is not known there"
 
 
-def web_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+# ------------------------------------------------------------------ tasks
+
+
+def _of_pairs(run: Any) -> Facts:
+    """A translator: its two vocabularies, and how it searches."""
+    tokenizers = run.tokenizers
+    names = {"beam", "length_penalty", "stop", "max_len", "replace_unknown"}
+    return {
+        "tokenizers": {
+            "source": web_tokenizer(tokenizers.source),
+            "target": None if tokenizers.shared else web_tokenizer(tokenizers.target),
+        },
+        "decode": run.recipe.decode.model_dump(include=names),
+    }
+
+
+def _pair_problems(run: Any) -> Iterator[str]:
+    yield from _foreign(run.tokenizers.source, run.tokenizers.target)
+    decode = run.recipe.decode
+    if decode.samples:
+        yield "it searches for a target, and this run's settings draw one (decode.temperature)"
+    if decode.coverage_penalty and decode.beam > 1:
+        yield f"decode.coverage_penalty={decode.coverage_penalty} is not known there"
+
+
+def _of_documents(run: Any) -> Facts:
+    """A summarizer: a translator that may cut what it reads."""
+    return {**_of_pairs(run), "truncate": run.recipe.data.truncate}
+
+
+def _of_labels(run: Any) -> Facts:
+    """A classifier: its labels, and whether it reads two texts at once."""
+    return {**_one_vocabulary(run), "labels": list(run.labels.names), "pairs": run.labels.pairs}
+
+
+def _of_prompts(run: Any) -> Facts:
+    """A language model: whether an end is a line break, and from which tokens it draws."""
+    return {
+        **_one_vocabulary(run),
+        "framing": {"lines": run.framing.lines},
+        "decode": run.recipe.decode.model_dump(include={"top_k", "top_p"}),
+    }
+
+
+def _one_vocabulary(run: Any) -> Facts:
+    return {"tokenizers": {"source": web_tokenizer(run.tokenizer), "target": None}}
+
+
+def _one_problem(run: Any) -> Iterator[str]:
+    return _foreign(run.tokenizer)
+
+
+def _foreign(*tokenizers: Tokenizer) -> Iterator[str]:
+    if any(type(one) is not Tokenizer for one in tokenizers):
+        yield "the tokenizer of an imported model is not known there"
+
+
+WEB_TASKS = {
+    "translation": WebTask(_of_pairs, _pair_problems),
+    "summarization": WebTask(_of_documents, _pair_problems),
+    "classification": WebTask(_of_labels, _one_problem),
+    "language": WebTask(_of_prompts, _one_problem),
+}
+"""Tasks that the engine knows, by name."""
+
+
+# ------------------------------------------------------------------ vocabularies
+
+
+def web_tokenizer(tokenizer: Tokenizer) -> Facts:
     """As ``tokenizer.js`` reads it."""
     return {
         "kind": tokenizer.kind,

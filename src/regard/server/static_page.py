@@ -29,7 +29,7 @@ from regard.server.limits import LIMITS, MAX_BEAMS, MAX_WORDS
 from regard.server.pages import DRAWING, PAGE, page_file, page_html
 from regard.server.service import Service
 from regard.tasks.drawing import drawing_of_run
-from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES
+from regard.tasks.requests import MAX_CHARACTERS, MAX_DOCUMENT, MAX_LINES, MAX_NEW
 from regard.visual.drawing_svg import drawing_svg
 from regard.visual.svg import alone
 
@@ -39,7 +39,7 @@ INFO = (
     *("model", "preset", "parameters", "task", "languages", "special_ids", "name", "knows"),
     *("tells_unknown", "weighs", "form", "examples", "attentions", "measures", "antecedents"),
 )
-"""What the page is told of the run: each of these the engine can answer for."""
+"""What the page is told of the run, where its task tells it: the engine answers for each."""
 VIEWS = ("lines", "matrix", "grid", "rollout", "beam")
 """Views that ask nothing which the engine could not answer."""
 HEADS = "heads"  # a view that shows what was measured before
@@ -89,7 +89,7 @@ def static_info(run: Any, *, measured: bool) -> dict[str, Any]:
     said = (form["hint"], HERE, "" if measured else NO_HEADS)
     form["hint"] = " ".join(filter(None, said))
     unmeasured = {} if measured else {"antecedents": None}  # no claim about heads is made
-    return {name: told[name] for name in INFO} | {"form": form} | unmeasured
+    return {name: told[name] for name in INFO if name in told} | {"form": form} | unmeasured
 
 
 def page_with(
@@ -132,7 +132,9 @@ def _limits() -> dict[str, int]:
         "look_tokens": LIMITS.look_tokens,
         "new_tokens": LIMITS.new_tokens,
         "characters": MAX_CHARACTERS,
+        "document": MAX_DOCUMENT,
         "lines": MAX_LINES,
+        "written": MAX_NEW,
         "beams": MAX_BEAMS,
         "words": MAX_WORDS,
     }

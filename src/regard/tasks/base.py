@@ -343,6 +343,13 @@ class Task(ABC):
                 raise ConfigError(f"a run of the task {self.name} {_NO_USE[name]}")
         return given
 
+    def found_at(self, run: Any, look: Any, output: Any, row: int) -> Mapping[str, Any] | None:
+        """What the model's output says of a row of the target, where that is no token; for stories.
+
+        -> plain data; None where tokens are written, or nothing is.
+        """
+        return None
+
     def subject(self, run: Any, split: str, n: int) -> Any:
         """What its heads are measured on: the first ``n`` examples of a split."""
         raise ConfigError(f"heads of the task {self.name} are not measured")

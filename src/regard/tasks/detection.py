@@ -19,12 +19,13 @@ from regard.data.picture_records import BoxedPicture
 from regard.evaluation.detection import Boxes
 from regard.evaluation.metrics import values
 from regard.functional.boxes import replaced, to_corners, to_middles
-from regard.models.detection import DetectionConfig, Detections, Detector
+from regard.models.detection import DetectionConfig, Detections, Detector, chances
 from regard.models.presets import build, resolve_for
 from regard.tasks.base import TASKS, Scoring
 from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
 from regard.tasks.detector import METRICS, DetectorRun, PictureBatch, column_of, judged
 from regard.tasks.examples import EXAMPLES
+from regard.tasks.look import Look
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import DETECT
 from regard.tasks.pictures import (
@@ -196,6 +197,29 @@ class DetectionTask(PictureTask):
         folder, recipe, model, place = open_run(path, self.name, f"one of {self.name}", device)
         labels = fitting_labels(folder.path, model.config.n_labels)
         return DetectorRun(folder, recipe, model, place, labels)
+
+    @override
+    def found_at(
+        self, run: DetectorRun, look: Look, output: Detections, row: int
+    ) -> Mapping[str, Any]:
+        """The chance of each label, and the box of the query: at the start, and after each layer.
+
+        A box is left, top, right, bottom, as shares of the picture's sides. Queries that are no
+        anchors have none at the start.
+        """
+        config, anchors = run.model.config, run.model.decoder.anchors
+        boxes = output.boxes[:, 0, row]
+        if anchors is not None:
+            boxes = torch.cat((anchors[row].sigmoid()[None], boxes))
+        choices = run.choices(chances(output.logits[-1, 0, row], config.classes).tolist())
+        is_object = any(one["row"] == row for one in look.boxes or ())
+        return {
+            "classes": config.classes,
+            "choices": [one._asdict() for one in choices],
+            "chosen": choices[0].text if is_object else None,
+            "boxes": to_corners(boxes).clamp(0, 1).tolist(),
+            "anchored": anchors is not None,
+        }
 
     @override
     def form(self, run: DetectorRun) -> Form:

@@ -181,7 +181,7 @@ class DetectorRun(PictureRun):
             output, found = recorded_call(self.model, self.pixels(seen[None]))
         edits.check_keys(changes, found)
         shares = chances(output.logits[-1, 0], self.model.config.classes).tolist()  # (Q, C)
-        choices = [self._choices(row) for row in shares]
+        choices = [self.choices(row) for row in shares]
         corners = to_corners(output.boxes[-1, 0]).clamp(0, 1).tolist()
         names = tuple(
             f"{best.text} {best.probability:.2f}" if best.probability >= threshold else NOTHING
@@ -219,7 +219,7 @@ class DetectorRun(PictureRun):
             ),
         )
 
-    def _choices(self, shares: Sequence[float]) -> list[Choice]:
+    def choices(self, shares: Sequence[float]) -> list[Choice]:
         """Labels of one query, the likeliest first."""
         return sorted(map(Choice, self.labels.names, shares), key=lambda one: -one.probability)
 

@@ -287,6 +287,10 @@ class Look:
         sides, said = self._sides(), self._axes(name)
         return sides[said["rows"]].labels, sides[said["columns"]].labels
 
+    def positions_of(self, name: str) -> tuple[str, ...]:
+        """The labels of the positions that an attention's columns are made of: mostly these."""
+        return self._sides()[self._axes(name)["columns"].removesuffix(SLOTS)].labels
+
     def sides_of(self, name: str) -> tuple[str, str]:
         """What an attention's rows and columns are of, such as ``target`` and ``source``."""
         said = self._axes(name)

@@ -2,7 +2,7 @@
 
 ``story_of(task, run, source, name="decoder.cross", layer=0, head=1, token=3)`` looks at the run
 once and gives plain data: the text in words and pieces, the stages of the model, the six steps of
-one attention, and what may come out with its probabilities.
+one attention, and what may come out with its probabilities, or what was found with its box.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from regard.core.errors import ConfigError
+from regard.inspection.edits import edited
 from regard.inspection.story import Asked, BlockStory, Story, as_json, heard, told
 from regard.tasks.base import Task
+from regard.tasks.edits import edits_from, of_model
 from regard.tasks.look import Look
 from regard.text.specials import BEGIN
 from regard.text.tokenizer import Tokenizer
@@ -42,19 +44,25 @@ def story_of(
         look: Look = task.explain(run, source, **given)
     steps = look.steps(token, name=name, layer=layer, head=head)
     row = steps.token
-    story = told(model, calls, Asked(name, layer, row))
+    with edited(model, of_model(edits_from(given.get("edit", ())))):  # it may be read once more
+        story = told(model, calls, Asked(name, layer, row, head))
     reads, writes = task.tokenizers(run)
-    rows = look.payload()["axes"][name]["rows"]
+    rows, _ = look.sides_of(name)
+    output = calls[model].output if model in calls else None
+    found = None if rows != "target" else task.found_at(run, look, output, row)
+    written = _written_at(look, rows, row) if found is None else None
     return {
         "kind": "blocks" if isinstance(story, BlockStory) else "states",
         "source": look.source,
         "words": words_of(reads, look),
         "rows": list(look.tokens_of(name)[0]),
-        "reads": _read_at(look, rows, row),
-        "writes": _written_at(look, rows, row),
+        "reads": _read_at(look, rows, row) if found is None else look.target_tokens[row],
+        "writes": written,
         "steps": steps.as_json(),
+        "positions": list(look.positions_of(name)),
         "story": as_json(story),
-        "outcome": _outcome(story, look, writes, _written_at(look, rows, row)),
+        "outcome": _outcome(story, look, writes, written),
+        **({} if found is None else {"found": found}),
     }
 
 

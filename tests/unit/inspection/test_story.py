@@ -7,9 +7,10 @@ from systems import system
 
 from regard.core.errors import ConfigError
 from regard.inspection.edits import Ablate, NoPositions, edited
-from regard.inspection.records import recorded_call
+from regard.inspection.records import recorded_call, recorded_pair
 from regard.inspection.story import Asked, as_json, heard, told
 from regard.models.decoder import LanguageModel
+from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.models.vision import VisionConfig, VisionTransformer
@@ -253,3 +254,88 @@ def test_json_has_plain_numbers_and_no_logits():
     assert "logits" not in plain
     assert isinstance(plain["sublayers"][0]["enters"][0], float)
     assert plain["norm_first"] is False
+
+
+# ------------------------------------------------------------------ one text, and windows
+
+
+def read_apart(model, name, layer, row, head=0, edits=()):
+    """The story of a model that reads source and target as one text, as a look at it reads them."""
+    with heard(model) as calls, edited(model, edits):
+        logits, records = recorded_pair(model, SOURCE, TARGET)
+    with edited(model, edits):
+        story = told(model, calls, Asked(name, layer, row, head))
+    return story, logits, records[name][layer]
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm_first": False}], ids=str)
+@pytest.mark.parametrize("edits", [[], [NoPositions(), Ablate("decoder.self", 1, 2)]], ids=len)
+@torch.no_grad()
+def test_a_source_and_its_target_as_one_text_have_the_story_of_the_look(changes, edits):
+    model = system("transformer-d", **changes)
+    for row in (0, 4):
+        story, logits, record = read_apart(model, "decoder.self", 1, row, edits=edits)
+        close(story.heads, record.outputs[:, row])
+        close(story.logits, vector(logits[row]))
+        close(vector(model.logits(torch.tensor(story.states))), story.logits)
+        assert story.embedded.position == SOURCE.shape[1] + row
+        assert story.window is None
+        assert story.place is None
+        for one, following in zip(story.sublayers, story.sublayers[1:], strict=False):
+            close(one.leaves, following.enters)
+        close(story.stream[2], story.sublayers[-1].leaves)
+
+
+@torch.no_grad()
+def test_layers_of_local_blocks_and_of_compressed_memory_are_told_in_turn():
+    model = system("dmca2018")
+    blocks, _, record = read_apart(model, "decoder.self", 1, 3)
+    assert (blocks.window.kind, blocks.window.width, blocks.layer) == ("block", 4, 2)
+    assert record.visible[0, 3].sum() <= 4
+    story, logits, record = read_apart(model, "decoder.self.compressed", 0, 3, head=2)
+    assert (story.window.kind, story.window.width, story.layer) == ("compressed", 3, 1)
+    close(story.heads, record.outputs[:, 3])
+    close(story.logits, vector(logits[3]))
+
+
+@pytest.mark.parametrize("head", [0, 2])
+@torch.no_grad()
+def test_the_key_of_a_slot_is_the_sum_of_what_its_positions_add(head):
+    model = system("dmca2018")
+    story, _, record = read_apart(model, "decoder.self.compressed", 0, 4, head=head)
+    slots = record.k[head][1:]  # behind the null
+    whole = story.window.parts[: 3 * len(slots)].reshape(len(slots), 3, -1)
+    close(whole.sum(axis=1), slots)
+    assert story.window.keys.shape == (SOURCE.shape[1] + TARGET.shape[1], record.k.shape[-1])
+
+
+@torch.no_grad()
+def test_a_window_is_told_of_any_transformer_that_has_one():
+    model = system("transformer", window="local_m")
+    story, _, _ = story_at(model, "encoder.self")
+    assert (story.window.kind, story.window.width) == ("local_m", 5)
+    assert story_at(system("transformer"), "encoder.self")[0].window is None
+    slots = system("transformer", window="compressed")
+    across, _, record = story_at(slots, "decoder.cross.compressed")
+    close(across.window.parts[:3].sum(axis=0), record.k[0][1])
+
+
+@pytest.mark.parametrize("queries", ["anchors", "learned"])
+@torch.no_grad()
+def test_where_a_cell_or_a_query_looks_joins_its_query_in_every_layer(queries):
+    sizes = {"image_size": 32, "n_queries": 5, "n_labels": 2, "n_decoder_layers": 2, **SIZES}
+    torch.manual_seed(2)
+    model = Detector(DetectionConfig(**{**sizes, "d_model": 24}, queries=queries)).eval()
+    pixels = torch.rand(1, 3, 32, 32)
+    for name, row in (("encoder.self", 3), ("decoder.self", 4), ("decoder.cross", 2)):
+        story, _, record = story_at(model, name, row=row, read=(pixels,))
+        close(story.heads, record.outputs[:, row])
+        kind = name.rpartition(".")[2]
+        own = next(one for one in story.sublayers if one.kind == kind)
+        attention = getattr(
+            model.get_submodule(name.partition(".")[0]).layers[1], f"{kind}_attention"
+        )
+        asked = attention.to_q(torch.tensor(own.given + story.place))
+        close(vector(asked), record.q[:, row].reshape(-1))
+        close(story.stream[1], story.sublayers[0].enters)
+        assert story.embedded is None

@@ -100,3 +100,31 @@ def test_an_edit_changes_the_story():
     story = told(run, edit=[edit], target="a b")
     assert not np.any(story["story"]["heads"][0])
     assert story["outcome"] != told(run, target="a b")["outcome"]
+
+
+PLACES = {
+    "transformer-d": ["decoder.self"],
+    "dmca2018": ["decoder.self", "decoder.self.compressed"],
+}
+MUTED = [{"kind": "ablate", "name": "decoder.self", "layer": 0, "head": 1}]
+
+
+@pytest.mark.parametrize("edit", [[], MUTED, [{"kind": "no_positions"}]], ids=len)
+@pytest.mark.parametrize("preset", PLACES)
+def test_a_source_and_its_target_as_one_text_are_told_as_the_look_has_them(preset, edit):
+    run = untrained(preset)
+    look = run.explain(SOURCE, "a b c", edit=edit)
+    for name in PLACES[preset]:
+        story = told(run, name=name, target="a b c", token=2, edit=edit)
+        assert (story["reads"], story["writes"]) == ("b", "c")
+        (chosen,) = (one for one in story["outcome"]["choices"] if one["text"] == "c")
+        assert chosen["probability"] == pytest.approx(look.written.probabilities[2], abs=1e-5)
+        heads = look.records[name][0].outputs[:, 2]
+        np.testing.assert_allclose(story["story"]["heads"], heads, atol=2e-5)
+
+
+def test_slots_name_the_positions_that_they_are_made_of():
+    story = told(untrained("dmca2018"), name="decoder.self.compressed", target="a b", token=1)
+    assert story["positions"] == [*SOURCE.split(), "</s>", "<s>", "a", "b"]
+    assert story["steps"]["columns"] == ["null", "[0–2]", "[3–5]"]
+    assert told(untrained("transformer"))["positions"] == [*SOURCE.split(), "</s>"]

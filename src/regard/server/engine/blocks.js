@@ -41,37 +41,42 @@ const CODES = {
  * @property {Row} vector what the first layer reads
  */
 
-/** Token and position as one vector. */
+/** Token and position, and perhaps the kind of text, as one vector. */
 export class Embedding {
   /**
    * @param {Tensors} tensors
    * @param {string} path
    * @param {Tensor} table of the tokens' vectors
    * @param {Object} config
-   * @param {number} scale of tokens, before positions join them
+   * @param {{scale: number, shrink: number}} sizes tokens are multiplied by scale before positions
+   *   join them, and all is divided by shrink afterwards
    */
-  constructor(tensors, path, table, config, scale) {
-    Object.assign(this, { table, scale, kind: config.positions });
+  constructor(tensors, path, table, config, { scale, shrink }) {
+    Object.assign(this, { table, scale: scale / shrink, shrink, kind: config.positions });
     this.concat = (config.join ?? (this.kind === "index" ? "concat" : "add")) === "concat";
     this.learned = tensors[`${path}.positions.table`];
     this.width = this.kind === "index" ? 1 : (config.d_positions ?? table.shape[1]);
     this.toModel = tensors[`${path}.to_model.weight`] ? layerAt(tensors, `${path}.to_model`) : null;
+    this.segments = tensors[`${path}.segments.weight`] ?? null;
+    const norm = layerAt(tensors, `${path}.norm`);
+    this.norm = norm.weight ? normOf(config.norm, config.eps, norm) : (row) => row;
   }
 
   /**
    * @param {number[]} ids
    * @param {number} first position of the first of them
    * @param {Changes} changes
+   * @param {number[]} [segments] the kind of text that each belongs to; all 0 where they are not given
    * @returns {Embedded[]}
    */
-  read(ids, first, changes) {
+  read(ids, first, changes, segments) {
     return ids.map((id, t) => {
-      const d = this.table.shape[1];
-      const token = Float64Array.from(this.table.data.subarray(id * d, (id + 1) * d), (one) => one * this.scale);
-      const code = this.code(first + t, changes);
+      const token = rowOf(this.table, id).map((one) => one * this.scale);
+      const code = this.code(first + t, changes)?.map((one) => one / this.shrink);
       const joined = code ? this.join(token, code) : token;
-      const vector = this.toModel ? applied(this.toModel, joined) : joined;
-      return { token, code: code ?? new Float64Array(d), joined, vector };
+      const wide = this.toModel ? applied(this.toModel, joined) : joined;
+      const whole = this.segments ? plus(wide, rowOf(this.segments, segments?.[t] ?? 0)) : wide;
+      return { token, code: code ?? new Float64Array(token.length), joined, vector: this.norm(whole) };
     });
   }
 
@@ -85,6 +90,11 @@ export class Embedding {
   join(token, code) {
     return this.concat ? Float64Array.of(...token, ...code) : plus(token, code);
   }
+}
+
+/** One row of a table. @param {Tensor} table @param {number} i @returns {Row} */
+function rowOf({ shape: [, d], data }, i) {
+  return Float64Array.from(data.subarray(i * d, (i + 1) * d));
 }
 
 // ---------------------------------------------------------------- attention

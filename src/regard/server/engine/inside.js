@@ -1,54 +1,32 @@
 // What is told of a look: weights, steps, rollout, what a word loses without each head, and a token's
 // story. The same plain data as the server's `/api/explain`, `/api/importance` and `/api/story`.
 
-import { logSoftmax } from "./algebra.js";
-import { BEGIN, END_ID } from "./tokenizer.js";
 import { Refusal } from "./what_ifs.js";
 
-/** @typedef {import("./translator.js").Translator} Translator */
-/** @typedef {import("./translator.js").Look} Look */
+/** @typedef {import("./run.js").Run} Run */
+/** @typedef {import("./run.js").Look} Look */
 /** @typedef {{name: string, layer: number, head: number, token: string|number}} Chosen */
 
-const CHOICES = 5; // alternatives told for each written token
-const OUTCOMES = 8; // outcomes told in a story, and the rest as one
 const POSITIONS = 64; // codes of so many positions are told
 const DIGITS = 1e6; // numbers of a story are rounded to it
 
-/** Which sides an attention has. */
-function axesOf(name) {
-  if (name === "encoder.self") return { rows: "source", columns: "source" };
-  return { rows: "target", columns: name === "decoder.self" ? "input" : "source" };
-}
-
-/** @param {Translator} run @param {Look} look @returns {Object<string, string[]>} the labels of each side */
-function sidesOf(run, { read, written }) {
-  const source = run.reader.tokens([...read, END_ID]);
-  const target = run.writer.tokens([...written, END_ID]);
-  return { source, target, input: [BEGIN, ...target.slice(0, -1)] };
-}
-
 /**
  * The object of `explain --format json`.
- * @param {Translator} run
+ * @param {Run} run
  * @param {Look} look
  * @returns {Object}
  */
 export function payloadOf(run, look) {
-  const labels = sidesOf(run, look);
   const names = Object.keys(look.records);
-  const answer = run.writer.decode(look.written);
+  const axes = Object.fromEntries(names.map((name) => [name, run.axesOf(name)]));
+  const used = new Set(Object.values(axes).flatMap(({ rows, columns }) => [rows, columns]));
   return {
     source: look.source,
-    answer,
-    translation: answer,
-    source_tokens: labels.source,
-    target_tokens: labels.target,
+    ...run.told(look),
     attentions: Object.fromEntries(names.map((name) => [name, look.records[name].map(({ weights }) => plainly(weights))])),
-    axes: Object.fromEntries(names.map((name) => [name, axesOf(name)])),
-    sides: Object.fromEntries(Object.entries(labels).map(([side, all]) => [side, { kind: "tokens", labels: all }])),
+    axes,
+    sides: Object.fromEntries([...used].map((side) => [side, { kind: "tokens", labels: look.sides[side] }])),
     edits: look.edits,
-    probabilities: run.probabilities(look),
-    alternatives: look.logits.map((logits) => mostProbable(run, logits, CHOICES)),
     ...run.toldBeside([look.source]),
     notes: run.notes(look),
   };
@@ -59,18 +37,11 @@ function plainly(rows) {
   return ArrayBuffer.isView(rows) ? Array.from(rows) : rows.map(plainly);
 }
 
-function mostProbable(run, logits, n) {
-  const logProbs = logSoftmax(logits);
-  const ids = [...logProbs.keys()].sort((a, b) => logProbs[b] - logProbs[a]).slice(0, n);
-  const texts = run.writer.tokens(ids);
-  return ids.map((id, i) => ({ text: texts[i], probability: Math.exp(logProbs[id]) }));
-}
-
 // ---------------------------------------------------------------- steps
 
 /**
  * How one token attends, step by step.
- * @param {Translator} run
+ * @param {Run} run
  * @param {Look} look
  * @param {Chosen} chosen
  * @returns {Object}
@@ -107,12 +78,12 @@ function rowOf(run, look, { name, layer, token }) {
   const layers = Object.hasOwn(look.records, name) ? look.records[name] : null;
   if (!layers) throw new Refusal(`no attention '${name}'; known: ${Object.keys(look.records).join(", ")}`);
   if (layer >= layers.length) throw new Refusal(`${name} has layers 0 to ${layers.length - 1}, not ${layer}`);
-  const [labels, axes] = [sidesOf(run, look), axesOf(name)];
-  const rows = labels[axes.rows];
+  const axes = run.axesOf(name);
+  const rows = look.sides[axes.rows];
   const t = typeof token === "number" ? token : rows.indexOf(token);
   if (t < 0) throw new Refusal(`no row of ${name} is '${token}'; its rows are ${rows.join(" ")}`);
   if (t >= rows.length) throw new Refusal(`${name} has rows 0 to ${rows.length - 1}, not ${t}`);
-  return { record: layers[layer], t, rows, columns: labels[axes.columns] };
+  return { record: layers[layer], t, rows, columns: look.sides[axes.columns] };
 }
 
 /**
@@ -143,33 +114,27 @@ export function rolledOut(look, name) {
 /**
  * How probable the tokens of a look are without each head, all else fixed; a pause comes after each
  * head, so that the page stays alive.
- * @param {Translator} run
+ * @param {Run} run
  * @param {Look} look
  * @param {() => Promise<void>} pause
  * @returns {Promise<{tokens: string[], whole: number[], heads: {attention: string, layer: number, head: number, without: number[]}[]}>}
  */
 export async function importances(run, look, pause) {
-  const { written, changes, memory: whole, stacks } = look;
-  const read = [...look.read, END_ID];
   const heads = [];
   for (const { name, layer } of run.model.places) {
     for (let head = 0; head < look.records[name][layer].weights.length; head++) {
       await pause();
-      const fewer = changes.without({ name, layer, head });
-      const isRead = name.startsWith("encoder");
-      const memory = isRead ? run.model.encode(read, fewer, { told: stacks.encoder, layer }) : whole;
-      const { logits } = run.afterReading(memory, written, fewer, isRead ? undefined : { told: stacks.decoder, layer });
-      heads.push({ attention: name, layer, head, without: run.probabilities({ written, logits }) });
+      heads.push({ attention: name, layer, head, without: run.sharesWithout(look, { name, layer, head }) });
     }
   }
-  return { tokens: sidesOf(run, look).target, whole: run.probabilities(look), heads };
+  return { tokens: look.tokens, whole: run.shares(look), heads };
 }
 
 // ---------------------------------------------------------------- the story of one token
 
 /**
  * One token's way through the model, stage by stage.
- * @param {Translator} run
+ * @param {Run} run
  * @param {Look} look
  * @param {Chosen} chosen
  * @returns {Object}
@@ -177,34 +142,39 @@ export async function importances(run, look, pause) {
 export function storyOf(run, look, chosen) {
   const steps = stepsOf(run, look, chosen);
   const { name, token: t } = steps;
-  const labels = sidesOf(run, look);
-  const writes = axesOf(name).rows === "target" ? labels.target[t] : null;
+  const side = run.axesOf(name).rows;
+  const { reads, writes } = run.standsAt(look, side, t);
   return {
     kind: "blocks",
     source: look.source,
-    words: wordsOf(run, look, labels.source),
-    rows: labels[axesOf(name).rows],
-    reads: writes === null ? labels.source[t] : labels.input[t],
+    words: wordsOf(run, look.source, look.sides.source),
+    rows: look.sides[side],
+    reads,
     writes,
     steps,
+    positions: steps.columns,
     story: rounded(blocksOf(run, look, name, chosen.layer, t)),
-    outcome: writes === null ? null : outcomeOf(run, look.logits[t], writes),
+    outcome: run.outcomeAt(look, t, writes),
   };
 }
 
-/** The words of the source, each with its pieces; the end mark stands alone. */
-function wordsOf(run, { source, read }, tokens) {
-  const words = [];
+/** The words of the source, each with its pieces; marks around them stand alone. */
+function wordsOf(run, source, tokens) {
+  const read = run.reader.tokens(run.reader.encode(source));
+  const alone = (text) => ({ text, pieces: [text] });
+  const first = tokens.findIndex((_, i) => read.every((piece, k) => piece === tokens[i + k]));
+  if (first < 0) return tokens.map(alone); // two texts with marks between them
+  const words = tokens.slice(0, first).map(alone);
   let last = -1;
   run.reader.offsets(source).forEach(([begin, end], i) => {
-    const text = source.slice(begin, end);
+    const [text, piece] = [source.slice(begin, end), read[i]];
     if (begin === last && text.trimStart() === text) {
       words.at(-1).text += text;
-      words.at(-1).pieces.push(tokens[i]);
-    } else words.push({ text: text.trim() || tokens[i], pieces: [tokens[i]] });
+      words.at(-1).pieces.push(piece);
+    } else words.push({ text: text.trim() || piece, pieces: [piece] });
     last = end;
   });
-  return [...words, ...tokens.slice(read.length).map((text) => ({ text, pieces: [text] }))];
+  return [...words, ...tokens.slice(first + read.length).map(alone)];
 }
 
 function blocksOf(run, look, name, layer, t) {
@@ -213,7 +183,10 @@ function blocksOf(run, look, name, layer, t) {
   const attention = run.model.attentionAt({ name, layer });
   const heads = told.records[name].outputs.map((rows) => rows[t]);
   return {
+    layer,
     embedded: embeddedOf(run, stack, t),
+    place: null, // positions of texts join what the first layer reads, or are told inside attention
+    window: null, // none is known here
     norm_first: run.file.config.norm_first,
     sublayers: told.sublayers.map(({ kind, ...rows }) => ({ kind, ...Object.fromEntries(Object.entries(rows).map(([key, all]) => [key, all[t]])) })),
     heads,
@@ -229,17 +202,7 @@ function blocksOf(run, look, name, layer, t) {
 function embeddedOf(run, { embedded }, t) {
   const codes = embedded.slice(0, POSITIONS).map(({ code }) => code);
   const apart = (a, b) => Math.hypot(...a.map((one, i) => one - b[i]));
-  return { kind: run.file.config.positions, ...embedded[t], codes, distances: codes.map((a) => codes.map((b) => apart(a, b))) };
-}
-
-/** What may come out of a position, the most probable first, and what did. */
-function outcomeOf(run, logits, written) {
-  const logProbs = logSoftmax(logits);
-  const names = run.writer.tokens([...logProbs.keys()]);
-  const ids = [...logProbs.keys()].sort((a, b) => logProbs[b] - logProbs[a]).slice(0, OUTCOMES);
-  if (!ids.includes(names.indexOf(written))) ids.push(names.indexOf(written));
-  const choices = ids.map((id) => ({ text: names[id], probability: Math.exp(logProbs[id]), logit: logits[id] }));
-  return { choices, rest: 1 - choices.reduce((sum, { probability }) => sum + probability, 0), chosen: written };
+  return { kind: run.file.config.positions, position: t, ...embedded[t], codes, distances: codes.map((a) => codes.map((b) => apart(a, b))) };
 }
 
 /** The same with every row of numbers as a list, rounded. */

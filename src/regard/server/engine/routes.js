@@ -1,16 +1,17 @@
 // The questions of the page and who answers them: the paths of the server, without a server.
 
 import { importances, payloadOf, rolledOut, stepsOf, storyOf } from "./inside.js";
-import { checkedEdits, Refusal } from "./what_ifs.js";
+import { mentioned } from "./run.js";
+import { checkedEdits, Refusal, wholeNumber } from "./what_ifs.js";
 
-/** @typedef {import("./translator.js").Translator} Translator */
+/** @typedef {import("./run.js").Run} Run */
 
 const MEASURED = 16; // answers whose costs are remembered; the oldest goes first
 
 /** Let the page draw and listen in between. */
 export const pause = () => new Promise((after) => setTimeout(after));
 
-/** Path -> the answer, given the run and what was asked. @type {Object<string, (run: Translator, asked: any) => any>} */
+/** Path -> the answer of a run of any task. @type {Object<string, (run: Run, asked: any) => any>} */
 export const ANSWERS = {
   "/api/info": ({ file }) => file.info,
   "/api/heads": ({ file }) => file.heads ?? refused("the heads of this run were not measured when it was exported"),
@@ -18,8 +19,6 @@ export const ANSWERS = {
   "/api/read": read,
   "/api/words": words,
   "/api/explain": explain,
-  "/api/beam": (run, asked) =>
-    run.beam({ source: textIn(run, asked), nBeams: number(asked.n_beams ?? 4, "n_beams", 1, run.limits.beams), prefix: asked.prefix ?? [], edits: checkedEdits(asked.edits ?? []) }),
   "/api/importance": importance,
   "/api/story": (run, asked) => storyOf(run, lookAt(run, asked), chosenIn(asked)),
 };
@@ -58,9 +57,8 @@ const measured = new Map();
 
 async function importance(run, asked) {
   const look = lookAt(run, asked);
-  const key = JSON.stringify([asked.source, asked.target ?? null, asked.edits ?? []]);
-  const last = look.written.length;
-  const step = number(asked.step, "step", 0, last);
+  const key = JSON.stringify(askedIn(run, asked));
+  const step = stepIn(asked, look.tokens);
   if (!measured.has(key)) {
     const going = importances(run, look, pause);
     measured.set(key, going);
@@ -74,31 +72,25 @@ async function importance(run, asked) {
 // ---------------------------------------------------------------- what was asked
 
 function lookAt(run, asked) {
-  const target = asked.target ?? null;
-  return run.look({ source: textIn(run, asked), target, edits: checkedEdits(asked.edits ?? []) });
+  return run.look(askedIn(run, asked));
 }
 
-/**
- * The source of a question.
- * @param {Translator} run
- * @param {{source?: any}} asked
- * @returns {string}
- */
-export function textIn(run, { source }) {
-  const { characters } = run.limits;
-  if (typeof source !== "string") throw new Refusal("source is missing");
-  if (!source) throw new Refusal("the text must not be empty");
-  if ([...source].length > characters) throw new Refusal(`the text may have at most ${characters.toLocaleString("en")} characters`);
-  return source;
+/** What a look depends on. */
+function askedIn(run, { source, other = null, target = null, max_tokens: maxTokens = null, edits = [] }) {
+  return { source: run.textIn(source, "source", { needed: run.needsText }), other, target, maxTokens, edits: checkedEdits(edits) };
 }
 
 function chosenIn({ steps }) {
   const { name, layer, head, token } = steps ?? {};
-  return { name, layer: number(layer, "steps.layer", 0), head: number(head, "steps.head", 0), token: typeof token === "string" ? token : number(token, "steps.token", 0) };
+  const row = typeof token === "string" ? token : wholeNumber(token, "steps.token", 0);
+  return { name, layer: wholeNumber(layer, "steps.layer", 0), head: wholeNumber(head, "steps.head", 0), token: row };
 }
 
-function number(value, field, least, most = Infinity) {
-  if (!Number.isInteger(value)) throw new Refusal(`${field} must be a whole number`);
-  if (value < least || value > most) throw new Refusal(`${field} must be ${most === Infinity ? `at least ${least}` : `from ${least} to ${most}`}`);
-  return value;
+/** The number of a token that came out. */
+function stepIn({ step }, tokens) {
+  if (!tokens.length) throw new Refusal("nothing came out of this text, so there is no token to ask about; give another");
+  const last = tokens.length - 1;
+  if (Number.isInteger(step) && step >= 0 && step <= last) return step;
+  const which = last ? `0 to ${last}, of ${mentioned(tokens[0])} to ${mentioned(tokens[last])}` : `0, of ${mentioned(tokens[0])}`;
+  throw new Refusal(`step is ${which}, not ${step}`);
 }

@@ -1,14 +1,20 @@
 // Where questions of the page go when there is no server: to the model in this page. Answers are
 // `Response`s, as `fetch` gives them, so that the page asks as it always does.
 
-import { ANSWERS, pause, textIn } from "./routes.js";
+import { Classifier } from "./classifier.js";
+import { ANSWERS, pause } from "./routes.js";
+import { Summarizer } from "./summarizer.js";
 import { Translator } from "./translator.js";
 import { Refusal } from "./what_ifs.js";
+import { Writer } from "./writer.js";
 
 /** Whether a program could ask the same questions. */
 export const HAS_API = false;
 
-/** @type {Translator|null} made of what `model.js` brings, when it is first asked */
+/** By task: what its runs are. @type {Object<string, typeof import("./run.js").Run>} */
+const RUNS = { translation: Translator, summarization: Summarizer, classification: Classifier, language: Writer };
+
+/** @type {import("./run.js").Run|null} made of what `model.js` brings, when it is first asked */
 let run = null;
 
 /**
@@ -21,18 +27,20 @@ export async function send(path, { body, signal } = {}) {
   const url = new URL(path, "file:///");
   await pause(); // the page first shows what it was told to
   try {
-    run ??= new Translator(REGARD_RUN, tensorsOf(REGARD_WEIGHTS));
+    run ??= new RUNS[REGARD_RUN.task](REGARD_RUN, tensorsOf(REGARD_WEIGHTS));
     const asked = body ? JSON.parse(String(body)) : Object.fromEntries(url.searchParams);
-    if (url.pathname === "/api/stream") return streamed(run.translating(textIn(run, asked)), signal);
+    if (Object.hasOwn(run.streams, url.pathname)) return streamed(run.streams[url.pathname](asked), signal);
     if (url.pathname === "/api/drawing") return new Response(run.file.drawing);
-    const answer = Object.hasOwn(ANSWERS, url.pathname) ? ANSWERS[url.pathname] : missing;
-    return Response.json(await answer(run, asked));
+    return Response.json(await answered(run, url.pathname, asked));
   } catch (error) {
     return failed(error);
   }
 }
 
-function missing() {
+/** The answer to a question of any task, or of this one. */
+function answered(run, path, asked) {
+  if (Object.hasOwn(ANSWERS, path)) return ANSWERS[path](run, asked);
+  if (Object.hasOwn(run.answers, path)) return run.answers[path](asked);
   throw new Refusal("this page runs without a server and cannot do that; `regard serve` can", 404);
 }
 

@@ -1,86 +1,40 @@
 // A translator as one object, as `tasks/translator.py` has it: it reads, writes, and looks inside.
 
-import { logSoftmax } from "./algebra.js";
+import { mostProbable, outcomeOf, sharesOf } from "./choices.js";
 import { searched, searching, searchTree } from "./decoding.js";
-import { BEGIN_ID, END, END_ID, Tokenizer, UNKNOWN_ID, wordSpans } from "./tokenizer.js";
+import { mentioned, Run } from "./run.js";
+import { BEGIN, BEGIN_ID, END, END_ID, UNKNOWN_ID, wordSpans } from "./tokenizer.js";
 import { Transformer } from "./transformer.js";
-import { Changes, forcedTokens, Refusal, swapped } from "./what_ifs.js";
+import { Changes, checkedEdits, forcedTokens, Refusal, swapped, wholeNumber } from "./what_ifs.js";
 
-/** @typedef {import("./algebra.js").Row} Row */
 /** @typedef {import("./what_ifs.js").Edit} Edit */
 
 /**
- * What was exported of a run, beside its weights.
- * @typedef {Object} RunFile
- * @property {Object} config of the model
- * @property {number|null} longest tokens that the model reads at most; null: any number
- * @property {{source: import("./tokenizer.js").TokenizerFile, target: import("./tokenizer.js").TokenizerFile|null}} tokenizers
- *   null: both sides share one
- * @property {{beam: number, length_penalty: number, stop: "exact"|"first", max_len: number, replace_unknown: boolean}} decode
- * @property {{tokens: number, look_tokens: number, new_tokens: number, characters: number, lines: number, beams: number, words: number}} limits
- * @property {Object} info what the page is told first
- * @property {Object|null} heads what each head does, measured before; null: it was not
- * @property {string} drawing the model as SVG
- */
-
-/**
- * All that happened while a sentence was read and its target written.
- * @typedef {Object} Look
- * @property {string} source after all swaps
+ * A look at a source and its target.
+ * @typedef {import("./run.js").Look & Translated} Look
+ * @typedef {Object} Translated
  * @property {number[]} read ids of the source, without the end token
  * @property {number[]} written ids of the target, without the end token
  * @property {boolean} isOwn whether the model wrote it by itself
- * @property {Edit[]} edits
- * @property {Changes} changes
  * @property {import("./transformer.js").Memory} memory
- * @property {{encoder: import("./transformer.js").StackTold, decoder: import("./transformer.js").StackTold}} stacks
- * @property {Row[]} logits of what follows each position of the target
- * @property {Object<string, import("./blocks.js").Record[]>} records by the name of an attention, a layer each
+ * @property {import("./algebra.js").Row[]} logits of what follows each position of the target
  */
 
-const SHOWN = 60; // characters of a text that is only mentioned
-const KEPT = 6; // looks that are remembered: steps, stories and costs are asked of the same ones
-
 /** A trained translator with all it needs to be used. */
-export class Translator {
+export class Translator extends Run {
+  writes = ["translation", "translations"]; // one, and many
+
+  answers = { "/api/beam": (asked) => this.beam(asked) };
+
+  streams = { "/api/stream": ({ source }) => this.translating(this.textIn(source, "source")) };
+
   /**
-   * @param {RunFile} file
+   * @param {import("./run.js").RunFile} file
    * @param {import("./blocks.js").Tensors} tensors
    */
   constructor(file, tensors) {
-    Object.assign(this, { file, decode: file.decode, limits: file.limits });
-    this.model = new Transformer(file.config, tensors);
-    this.reader = new Tokenizer(file.tokenizers.source);
-    this.writer = file.tokenizers.target ? new Tokenizer(file.tokenizers.target) : this.reader;
-    /** @type {Map<string, Look>} */
-    this.seen = new Map();
-  }
-
-  // -------------------------------------------------------------- reading
-
-  /** What is read of a text that was typed. */
-  readAs(text) {
-    return text.split(/(<mask>|\t)/).map((part, i) => (i % 2 ? part : this.reader.readAs(part))).join("");
-  }
-
-  /** Words of a text that the model has never seen. */
-  unknownWords(text) {
-    const parts = text.split("<mask>");
-    return parts.flatMap((part) => this.reader.unknownSpans(part).map(([begin, end]) => part.slice(begin, end)));
-  }
-
-  /** What is told beside an answer. */
-  toldBeside(texts) {
-    const pairs = texts.map((typed) => ({ typed, read: this.readAs(typed) }));
-    return { unknown: texts.flatMap((text) => this.unknownWords(text)), changed: pairs.filter(({ typed, read }) => typed !== read) };
-  }
-
-  /** Why nothing can be made of a text, where it has words and none is known; else null. */
-  nothingKnown(text) {
-    if (!text.trim() || this.reader.encode(text).some((id) => id !== UNKNOWN_ID)) return null;
-    const such = this.file.info.examples.slice(0, 3).join("; ");
-    const remedy = `take texts like those that it was trained on${such && `, such as: ${such}`}`;
-    return `the model knows no word of ${mentioned(text)}; ${remedy}`;
+    super(file, new Transformer(file.config, tensors));
+    this.decode = file.decode;
   }
 
   /** Refuse a text of more tokens than go in. */
@@ -140,8 +94,7 @@ export class Translator {
     let n = 0;
     for (const line of lines) {
       this.checkLength(this.reader, line, tokens, "go in");
-      const why = this.decode.replace_unknown ? null : this.nothingKnown(line);
-      if (why) throw new Refusal(why);
+      if (!this.decode.replace_unknown) this.checkKnown(line);
       n += this.reader.encode(line).length;
     }
     if (n > all) throw new Refusal(`the lines have ${n} tokens, at most ${all} go in; send fewer lines at once`);
@@ -170,38 +123,33 @@ export class Translator {
   afterReading(memory, written, changes, known) {
     const decoder = this.model.read([BEGIN_ID, ...written], memory, this.model.start(), changes, known);
     const stacks = { encoder: memory.told, decoder };
-    const records = {};
-    for (const { name, layer } of this.model.places) {
-      (records[name] ??= [])[layer] = stacks[name.split(".")[0]].layers[layer].records[name];
-    }
-    return { stacks, records, logits: decoder.states.map((state) => this.model.logits(state)) };
+    return { stacks, records: this.model.recordsOf(stacks), logits: decoder.states.map((state) => this.model.logits(state)) };
   }
 
-  /**
-   * Where every attention looks while a source is read and a target written.
-   * @param {{source: string, target?: string|null, edits: Edit[]}} asked
-   * @returns {Look}
-   */
-  look({ source, target = null, edits }) {
-    const key = JSON.stringify([source, target, edits]);
-    const known = this.seen.get(key) ?? this.looked(source, target, edits);
-    this.seen.delete(key);
-    this.seen.set(key, known);
-    if (this.seen.size > KEPT) this.seen.delete(this.seen.keys().next().value);
-    return known;
-  }
-
-  looked(typed, target, edits) {
+  /** @returns {Look} */
+  looked({ source: typed, target, edits }) {
     this.checkLength(this.reader, typed, this.limits.look_tokens, "can be looked at");
     this.checkLength(this.writer, target ?? "", this.limits.look_tokens, "can be looked at");
     const { source, read, changes, memory } = this.begun(typed, edits, "look at");
-    const why = target === null ? this.nothingKnown(source) : null;
-    if (why) throw new Refusal(why);
+    if (target === null) this.checkKnown(source);
     const own = target === null ? this.own(read, memory, changes) : this.writer.encode(target);
-    const written = this.forced(own, edits, (prefix) => this.continued(read, memory, prefix, changes));
+    const written = this.forced(own, edits, (prefix) => this.continued(read, memory, prefix, changes), WHERE);
     const found = this.afterReading(memory, written, changes);
     changes.checkKeys(found.records);
-    return { source, read, written, isOwn: target === null, edits, changes, memory, ...found };
+    const sides = this.sidesOf(read, written);
+    return { source, sides, tokens: sides.target, read, written, isOwn: target === null, edits, changes, memory, ...found };
+  }
+
+  /** The labels of source, target and what the decoder reads. */
+  sidesOf(read, written) {
+    const target = this.writer.tokens([...written, END_ID]);
+    return { source: this.reader.tokens([...read, END_ID]), target, input: [BEGIN, ...target.slice(0, -1)] };
+  }
+
+  /** Which sides an attention has. */
+  axesOf(name) {
+    if (name === "encoder.self") return { rows: "source", columns: "source" };
+    return { rows: "target", columns: name === "decoder.self" ? "input" : "source" };
   }
 
   /** The source after all swaps, read under the changes. */
@@ -210,7 +158,7 @@ export class Translator {
     const read = this.reader.encode(source);
     if (!read.length) throw new Refusal(this.nothingKnown(source) ?? `there is nothing to ${purpose} in an empty text`);
     const changes = new Changes(edits);
-    changes.check(this.model.places, this.file.config.positions !== "none");
+    this.checkChanges(changes);
     return { source, read, changes, memory: this.model.encode([...read, END_ID], changes) };
   }
 
@@ -224,35 +172,21 @@ export class Translator {
     return searched(this.model, memory, this.searchFor(read, { prefix, atLeast: prefix.length }), changes).ids;
   }
 
-  /** What is written once every forced token stands where it should. */
-  forced(written, edits, continued) {
-    return forcedTokens(edits).reduce((found, { position, token }) => {
-      if (position > found.length) {
-        throw new Refusal(`force_token.position: the target has tokens 0 to ${found.length}, the last of which ends it, not ${position}`);
-      }
-      return continued([...found.slice(0, position), this.idOf(token, "force_token.token")]);
-    }, written);
-  }
-
-  /** The id of a token as it is shown; the end token is one. */
-  idOf(token, field) {
-    const id = this.writer.sayable().get(token);
-    if (id !== undefined) return id;
-    throw new Refusal(`${field}: the model cannot say ${mentioned(token)}; take a token as it is shown, or ${END} to end`);
-  }
-
   /**
-   * How a translation is searched for.
-   * @param {{source: string, nBeams: number, prefix: string[], edits: Edit[]}} asked
+   * How a target is searched for.
+   * @param {{source: string, n_beams?: number, prefix?: string[], edits?: Edit[]}} asked
    * @returns {{n_beams: number, nodes: Object[]}}
    */
-  beam({ source: typed, nBeams, prefix, edits }) {
+  beam({ source, n_beams: beams = 4, prefix = [], edits: given = [] }) {
+    const typed = this.textIn(source, "source");
+    const nBeams = wholeNumber(beams, "n_beams", 1, this.limits.beams);
+    const edits = checkedEdits(given);
     this.checkLength(this.reader, typed, this.limits.look_tokens, "can be looked at");
     const { read, changes, memory } = this.begun(typed, edits, "translate");
     const asked = prefix.map((token) => this.idOf(token, "prefix"));
     if (asked.includes(END_ID)) throw new Refusal(`prefix: a target that has ended with ${END} cannot be continued`);
-    const given = this.givenTo(asked, read, memory, changes, edits);
-    const search = this.searchFor(read, { beams: nBeams, prefix: given, atLeast: given.length + 1, stop: "exact" });
+    const begun = this.givenTo(asked, read, memory, changes, edits);
+    const search = this.searchFor(read, { beams: nBeams, prefix: begun, atLeast: begun.length + 1, stop: "exact" });
     const nodes = searchTree(this.model, memory, search, changes);
     changes.checkKeys(this.afterReading(memory, longest(nodes), changes).records);
     const named = nodes.map(({ tokenId, total, ...node }) => ({ ...node, token: this.writer.tokens([tokenId])[0] }));
@@ -271,13 +205,48 @@ export class Translator {
     }
     if (tokens.every(({ position }) => position < prefix.length)) return prefix;
     const own = prefix.length ? this.continued(read, memory, prefix, changes) : this.own(read, memory, changes);
-    const written = this.forced(own, edits, (begun) => this.continued(read, memory, begun, changes));
+    const written = this.forced(own, edits, (begun) => this.continued(read, memory, begun, changes), WHERE);
     return [...written, END_ID].slice(0, Math.max(prefix.length, tokens.at(-1).position + 1));
   }
 
+  // -------------------------------------------------------------- what is told of a look
+
+  /** What the payload of a look says of the answer. @param {Look} look */
+  told(look) {
+    const answer = this.writer.decode(look.written);
+    return {
+      answer,
+      translation: answer,
+      source_tokens: look.sides.source,
+      target_tokens: look.sides.target,
+      probabilities: this.shares(look),
+      alternatives: look.logits.map((logits) => mostProbable(this.writer, logits)),
+    };
+  }
+
   /** How probable each written token of a look is, the end token being the last. */
-  probabilities({ written, logits }) {
-    return [...written, END_ID].map((id, t) => Math.exp(logSoftmax(logits[t])[id]));
+  shares({ written, logits }) {
+    return sharesOf([...written, END_ID], logits);
+  }
+
+  /** The same without one head, all else fixed. @param {Look} look @param {import("./run.js").HeadPlace} place */
+  sharesWithout({ read, written, changes, memory: whole, stacks }, place) {
+    const fewer = changes.without(place);
+    const isRead = place.name.startsWith("encoder");
+    const knownOf = (told) => ({ told, layer: place.layer });
+    const memory = isRead ? this.model.encode([...read, END_ID], fewer, knownOf(stacks.encoder)) : whole;
+    const { logits } = this.afterReading(memory, written, fewer, isRead ? undefined : knownOf(stacks.decoder));
+    return this.shares({ written, logits });
+  }
+
+  /** What is read and written at a row of a side. */
+  standsAt({ sides }, side, t) {
+    return side === "target" ? { reads: sides.input[t], writes: sides.target[t] } : { reads: sides.source[t], writes: null };
+  }
+
+  /** What may come out of a row at which something is written. */
+  outcomeAt({ logits }, t, writes) {
+    return writes === null ? null : outcomeOf(this.writer, logits[t], writes);
   }
 
   /** What a reader should know of the length of a look. */
@@ -287,6 +256,9 @@ export class Translator {
     return found.lines();
   }
 }
+
+/** Where a token of a target may stand. */
+const WHERE = (n) => `the target has tokens 0 to ${n}, the last of which ends it`;
 
 /** The ids of the longest hypothesis before its last token: all that the decoder has read. */
 function longest(nodes) {
@@ -298,11 +270,12 @@ function longest(nodes) {
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-/** How many translations are to be doubted for their length. */
+/** How many targets are to be doubted for their length. */
 class LengthWarnings {
-  constructor({ decode, file }) {
+  constructor({ decode, file, writes }) {
     this.most = Math.min(decode.max_len, file.longest === null ? Infinity : file.longest - 1);
     this.trained = file.config.max_len;
+    this.writes = writes;
     [this.nCut, this.nLong] = [0, 0];
   }
 
@@ -312,20 +285,8 @@ class LengthWarnings {
   }
 
   lines() {
-    const many = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
-    const cut = `${many(this.nCut, "translation")} cut off after ${this.most} tokens, the most that decode.max_len or the model allows; take shorter texts`;
-    const long = `${many(this.nLong, "text")} longer than the ${this.trained} tokens that the model was trained for (model.max_len): much may be left out; take shorter texts`;
+    const cut = `${this.nCut} ${this.writes[Number(this.nCut !== 1)]} cut off after ${this.most} tokens, the most that decode.max_len or the model allows; take shorter texts`;
+    const long = `${this.nLong} text${this.nLong === 1 ? "" : "s"} longer than the ${this.trained} tokens that the model was trained for (model.max_len): much may be left out; take shorter texts`;
     return [...(this.nCut ? [cut] : []), ...(this.nLong ? [long] : [])];
   }
-}
-
-/**
- * A text in quotation marks, cut where it is long.
- * @param {string} text
- * @returns {string}
- */
-export function mentioned(text) {
-  const signs = [...text];
-  const short = signs.length <= SHOWN ? text : `${signs.slice(0, SHOWN - 1).join("")}…`;
-  return short.includes("'") && !short.includes('"') ? `"${short}"` : `'${short}'`;
 }

@@ -73,6 +73,20 @@ export function checkedEdits(given) {
   });
 }
 
+/**
+ * A whole number that came from outside.
+ * @param {any} value
+ * @param {string} field its name
+ * @param {number} least
+ * @param {number} [most]
+ * @returns {number}
+ */
+export function wholeNumber(value, field, least, most = Infinity) {
+  if (!Number.isInteger(value)) throw new Refusal(`${field} must be a whole number`);
+  if (value < least || value > most) throw new Refusal(`${field} must be ${most === Infinity ? `at least ${least}` : `from ${least} to ${most}`}`);
+  return value;
+}
+
 // ---------------------------------------------------------------- of the model
 
 /** What is changed in a model while it reads and writes. */

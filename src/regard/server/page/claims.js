@@ -86,7 +86,7 @@ export const CLAIMS = {
   },
   future: {
     station: "softmax",
-    needs: (told) => told.steps.name.endsWith(".self") && (told.side === "text" || told.columns === "input"), // written word by word
+    needs: (told) => told.steps.name.endsWith(".self") && (told.side === "text" || told.columns === "input") && told.rows.length === told.steps.columns.length, // written word by word, none put together
     test: async ({ look, state }) => {
       const heads = Array.from((await look([])).attentions[state.name][state.layer]); // this layer's weights are exact
       const ahead = heads.flatMap((rows) => Array.from(rows, (row, t) => Array.from(row).slice(t + 1)).flat());

@@ -135,6 +135,15 @@ export function chips(words, chosen = null) {
 }
 
 /**
+ * @param {string[]} words
+ * @param {boolean[]} visible
+ * @returns {HTMLElement} those that may be seen are marked
+ */
+export function seen(words, visible) {
+  return el("p", { class: "chips" }, ...words.map((word, i) => el("span", { class: visible[i] ? "chip here" : "chip" }, word)));
+}
+
+/**
  * A picture with the edges of its patches; the chosen one is marked.
  * @param {string} picture a data URL
  * @param {number[]} grid rows and columns
@@ -143,9 +152,46 @@ export function chips(words, chosen = null) {
  */
 export function patches(picture, [rows, columns], chosen) {
   const cells = Array.from({ length: rows * columns }, (_, i) => el("i", { class: i === chosen ? "here" : null }));
-  const grid = el("span", { class: "cells" }, ...cells);
+  return patched(picture, `The picture, cut into ${rows} × ${columns} patches`, columns, cells);
+}
+
+/**
+ * A picture whose patches are the brighter, the more weight they have.
+ * @param {string} picture a data URL
+ * @param {number[]} grid rows and columns
+ * @param {number[]} weights of the patches, row by row
+ * @returns {HTMLElement}
+ */
+export function weighed(picture, [rows, columns], weights) {
+  const largest = largestOf([weights]);
+  const cells = Array.from({ length: rows * columns }, (_, i) => {
+    const cell = /** @type {any} */ (el("i", { class: "weighed" }));
+    cell.style.setProperty("--dark", String(1 - weights[i] / largest));
+    return cell;
+  });
+  return patched(picture, "The picture; the brighter a patch, the more weight it has", columns, cells);
+}
+
+function patched(picture, alt, columns, cells) {
+  const grid = /** @type {any} */ (el("span", { class: "cells" }, ...cells));
   grid.style.gridTemplateColumns = `repeat(${columns}, 1fr)`;
-  return el("span", { class: "patched" }, el("img", { src: picture, alt: `The picture, cut into ${rows} × ${columns} patches` }), grid);
+  return el("span", { class: "patched" }, el("img", { src: picture, alt }), grid);
+}
+
+/**
+ * Boxes on a picture, the last one strong.
+ * @param {string} picture a data URL
+ * @param {number[][]} boxes left, top, right, bottom, as shares of the sides
+ * @param {string} label
+ * @returns {HTMLElement}
+ */
+export function boxesOn(picture, boxes, label) {
+  const svg = part("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", class: "outlined", "aria-hidden": "true" });
+  boxes.forEach(([left, top, right, bottom], i) => {
+    const which = i === boxes.length - 1 ? "last" : "earlier";
+    svg.append(part("rect", { x: left, y: top, width: right - left, height: bottom - top, class: which, "data-box": i }));
+  });
+  return el("span", { class: "patched" }, el("img", { src: picture, alt: label }), svg);
 }
 
 /**

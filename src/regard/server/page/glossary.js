@@ -151,13 +151,13 @@ function place(note, button) {
 }
 
 /**
- * A sentence in which `[word]` or `[word|shown]` is explained.
+ * A sentence in which `[word]` or `[word|shown]` is explained; what is no word of ours stays as it is.
  * @param {string} sentence
  * @returns {(Node|string)[]}
  */
 export function explained(sentence) {
-  return [...sentence.matchAll(/\[([^\]|]+)(?:\|([^\]]+))?\]|([^[]+)/g)].map(([, name, shown, plain]) =>
-    plain ?? term(name, shown ?? name),
+  return [...sentence.matchAll(/\[([^\]|]+)(?:\|([^\]]+))?\]|[^[]+|\[/g)].map(([whole, name, shown]) =>
+    name !== undefined && Object.hasOwn(WORDS, name) ? term(name, shown ?? name) : whole,
   );
 }
 

@@ -2,8 +2,8 @@
 // station needs decides whether a model has it; nothing here asks what kind of model it is.
 
 import { probabilityText, shareText } from "./draw.js";
-import { bars, chips, heat, largestOf, patches, piecesOf, strip, strips, waves } from "./figures.js";
-import { el } from "./elements.js";
+import { bars, boxesOn, chips, largestOf, patches, piecesOf, seen, strip, strips } from "./figures.js";
+import { begun, codeless, fed, hasBias, hasBlocks, hasCode, isProduct, isRead, madeOf, mine, most, names, onPicture, placeIn, positionFigures, quoted, rowsOf, scores, size, slotFigures, slotOf, WINDOWS } from "./station_parts.js";
 import { placeOf } from "./told.js";
 
 /**
@@ -16,8 +16,11 @@ import { placeOf } from "./told.js";
  * @property {string} reads the token that stands at the position
  * @property {string|null} writes the token that was written there
  * @property {any} steps
+ * @property {string[]} positions that the columns are made of: mostly these
  * @property {any} story
  * @property {{choices: {text: string, probability: number}[], rest: number, chosen: string|null}|null} outcome
+ * @property {{classes: "sigmoid"|"softmax", choices: {text: string, probability: number}[], chosen: string|null, boxes: number[][], anchored: boolean}} [found]
+ *   what a query of a detector says: labels, and its box from layer to layer
  * @property {"source"|"target"|"text"|string} side whose rows are followed
  * @property {"source"|"input"|"text"|string} columns what they look at
  * @property {string} [picture] that was read, as a data URL
@@ -35,103 +38,13 @@ import { placeOf } from "./told.js";
  * @property {(told: Told) => (Node|string)[]} figure
  */
 
-const size = (vector) => vector.length;
-const begun = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-const quoted = (text) => `“${text}”`;
-const most = ({ steps }) => steps.columns[steps.weights.indexOf(Math.max(...steps.weights))];
-const hasBlocks = ({ kind }) => kind === "blocks";
-const mine = ({ steps, story }) => story.sublayers.find(({ kind }) => kind === steps.name.split(".").at(-1)) ?? story.sublayers[0];
-const fed = ({ story }) => story.sublayers.find(({ kind }) => kind === "feed_forward");
-const isRead = ({ side }) => side === "source"; // the token that is followed was read, not written
-const names = ({ steps }) => steps.columns;
-
-/** Where the followed token stands among the pieces of the source; null where it is not of it. */
-const placeIn = ({ side, steps }) => (side === "source" || side === "text" ? steps.token : null);
-
-/** Numbers of a head beside each other, as bars from 0; what is hidden has none. */
-function rowsOf(told, values, more = () => ({})) {
-  const top = largestOf([values]);
-  return values.map((value, s) => ({
-    name: names(told)[s],
-    value,
-    share: told.steps.visible[s] ? Math.abs(value ?? 0) / top : 0,
-    off: !told.steps.visible[s],
-    ...more(s),
-  }));
-}
-
-const productsOf = ({ query, keys }, s) => query.map((value, i) => value * keys[s][i]);
-const sumOf = (numbers) => numbers.reduce((a, b) => a + b, 0);
-
-/** Whether scores are inner products of what is shown; additive and other ones are not. */
-function isProduct({ steps }) {
-  if (steps.keys[0].length !== steps.query.length) return false;
-  return steps.scores.every((score, s) => score === null || Math.abs(sumOf(productsOf(steps, s)) - score) < 1e-3 * (1 + Math.abs(score)));
-}
-
-/** Scores as numbers that can be picked, and the products of the one that is. */
-function scores(told) {
-  const { steps } = told;
-  const box = el("div", {});
-  const show = (picked) => {
-    const held = box.contains(document.activeElement);
-    const rows = rowsOf(told, steps.scores, (s) => ({ on: s === picked }));
-    box.replaceChildren(bars(rows, "w", { onPick: show, label: "Scores" }), ...products(told, picked));
-    if (held) /** @type {any} */ (box.querySelector(`[data-control="number ${picked}"]`))?.focus();
-  };
-  show(steps.weights.indexOf(Math.max(...steps.weights)));
-  return [box];
-}
-
-function products({ steps }, s) {
-  const each = productsOf(steps, s);
-  const total = sumOf(each);
-  const largest = largestOf([steps.query, steps.keys[s]]);
-  const line = `The ${size(each)} products of ${quoted(steps.columns[s])} sum to ${total.toFixed(3).replace("-", "−")}.`;
-  return [
-    el("div", { class: "products" }, strip("query", steps.query, "q", largest), strip(`key of ${steps.columns[s]}`, steps.keys[s], "k", largest), strip("products", each, "w")),
-    el("p", { class: "hint", role: "status" }, line),
-  ];
-}
-
-/** Whether a code of its position was added to the vector. */
-const hasCode = ({ story }) => story.embedded.codes.some((code) => code.some((one) => one !== 0));
-
-/** Why no code was added. */
-function codeless({ story, edits }) {
-  const { kind } = story.embedded;
-  if (edits.some((edit) => edit.kind === "no_positions")) return "No code of its [position] was added, because positions are off.";
-  if (kind === "none") return "This model has no positions, so no code is added.";
-  return `Positions of the kind ${kind} add no code to the vector: they are told inside the attention.`;
-}
-
-function positionFigures({ story, steps, side }) {
-  const { codes, distances } = story.embedded;
-  const at = steps.token;
-  const by = (t, s) => `position ${t}, dimension ${s}`;
-  const tall = Math.min(160, Math.max(48, 9 * codes.length));
-  const apart = (t, s) => `positions ${t} and ${s}: distance`;
-  const map = heat(codes, `Code of ${codes.length} positions, a row each`, "p", { height: tall, names: by });
-  const far = heat(distances, "Distances between positions", "p", { height: tall, names: apart });
-  const captioned = (figure, caption) => el("figure", {}, figure, el("figcaption", {}, caption));
-  return [
-    el(
-      "div",
-      { class: "figures3" },
-      captioned(map, `Rows are positions 0 to ${codes.length - 1}, columns are dimensions.`),
-      captioned(waves(codes, at), `A few dimensions as waves; the dot is position ${at}${side === "target" ? " of what is written" : ""}.`),
-      captioned(far, "Rows and columns are positions; the stronger, the farther apart."),
-    ),
-  ];
-}
-
 /** @type {Station[]} */
 export const STATIONS = [
   {
     id: "patches",
     title: "Patches",
     needs: ({ picture }) => Boolean(picture),
-    say: (told) => `A picture is cut into ${told.grid[0]} × ${told.grid[1]} patches, which are read like words, row by row. We follow ${quoted(told.rows[told.steps.token])}.`,
+    say: (told) => `A picture is cut into ${told.grid[0]} × ${told.grid[1]} patches, which are read like words, row by row${told.found ? ", and an encoder lets them look at each other (encoder.self tells the way of each)" : ""}. We follow ${told.found ? "a query that looks for one object" : quoted(told.rows[told.steps.token])}.`,
     figure: ({ picture, grid, words, steps, side }) => [patches(picture, grid, side === "source" ? steps.token - (words.length - grid[0] * grid[1]) : -1)],
   },
   {
@@ -155,13 +68,36 @@ export const STATIONS = [
     figure: (told) => [piecesOf(told.words, placeIn(told))],
   },
   {
+    id: "cell",
+    title: "A vector, and its place",
+    needs: (told) => hasBlocks(told) && Boolean(told.story.place) && !told.found,
+    formula: () => "{x:x} = features(patch)    {p:p} = code(row, column)",
+    say: (told) => `What the picture shows at ${quoted(told.reads)} became a list of ${size(told.story.stream[0])} numbers. Where that is stays apart from it: a code of sines, which joins [query] and [key] in every layer and never the [value].`,
+    figure: ({ story }) => [strip("what the first layer reads", story.stream[0], "x"), strip("code of its place", story.place, "p")],
+  },
+  {
+    id: "object-query",
+    title: "An object query",
+    needs: ({ found }) => Boolean(found),
+    formula: ({ found }) => (found.anchored ? "{x:x} = learned    {p:p} = f(code(box))" : "{x:x} = 0    {p:p} = learned"),
+    say: ({ found, rows }) =>
+      found.anchored
+        ? `The model has learned ${rows.length} questions, one for each object that there may be. Each begins with a vector and a box, which is drawn here; a code of the box says where to look.`
+        : `The model has learned ${rows.length} questions, one for each object that there may be. Each is a vector that says where to look; nothing is found yet.`,
+    figure: ({ found, story, picture, steps }) => [
+      strip("what it begins with", story.stream[0], "x"),
+      ...(story.place ? [strip(`where it looks, in layer ${steps.layer}`, story.place, "p")] : []),
+      ...(found.anchored ? [boxesOn(picture, found.boxes.slice(0, 1), "The box that the query begins with")] : []),
+    ],
+  },
+  {
     id: "vector",
     title: "A vector, and its position",
     needs: (told) => hasBlocks(told) && Boolean(told.story.embedded),
     formula: (told) => `{x:x} = embedding(token)${hasCode(told) ? " + {p:code(position)}" : ""}`,
     say: (told) => {
       const list = `${quoted(told.reads)} becomes a list of ${size(told.story.embedded.vector)} numbers`;
-      return hasCode(told) ? `${list}, and its [position] is joined to it: position ${told.steps.token}.` : `${list}. ${codeless(told)}`;
+      return hasCode(told) ? `${list}, and its [position] is joined to it: position ${told.story.embedded.position}.` : `${list}. ${codeless(told)}`;
     },
     figure: (told) => {
       const { token, code, vector } = told.story.embedded;
@@ -180,13 +116,37 @@ export const STATIONS = [
   {
     id: "query",
     title: "A query and keys",
-    formula: ({ kind }) => (kind === "blocks" ? "{q:q} = {x:x} W_Q    {k:k_s} = {x:x_s} W_K" : "{q:s_t} asks, {k:h_s} answer"),
+    formula: ({ kind, story }) => {
+      if (kind !== "blocks") return "{q:s_t} asks, {k:h_s} answer";
+      return story.place ? "{q:q} = ({x:x} + {p:p}) W_Q    {k:k_s} = ({x:x_s} + {p:p_s}) W_K" : "{q:q} = {x:x} W_Q    {k:k_s} = {x:x_s} W_K";
+    },
     say: (told) => `${begun(placeOf(told.reads, told.writes))} makes a [query]; each of ${names(told).length} positions offers a [key]. This is one [head] of one [layer].`,
     figure: (told) => [
       ...(hasBlocks(told) ? [strip("what the layer is given", mine(told).given, "x")] : []),
+      ...(told.story.place ? [strip("+ its place", told.story.place, "p")] : []),
       strip("its query", told.steps.query, "q"),
       strips(names(told), told.steps.keys, "k", "key"),
     ],
+  },
+  {
+    id: "window",
+    title: "The window",
+    needs: (told) => hasBlocks(told) && Boolean(told.story.window) && !told.story.window.parts,
+    say: ({ story, steps }) => `${WINDOWS[story.window.kind](story.window.width)} Of ${steps.columns.length} positions, ours sees ${steps.visible.filter(Boolean).length}.`,
+    figure: ({ steps }) => [seen(steps.columns, steps.visible)],
+  },
+  {
+    id: "slots",
+    title: "Compressed memory",
+    needs: (told) => hasBlocks(told) && Boolean(told.story.window?.parts),
+    formula: () => "{k:k_{slot}} = {k:k_1} W_1 + {k:k_2} W_2 + {k:k_3} W_3",
+    say: (told) => {
+      const { story, steps, positions } = told;
+      const short = `${positions.length} positions are kept in short: ${story.window.width} neighbours become one slot, with one [key] and one [value], and a learned null stands before all slots so that there is always something to see. Ours sees ${steps.visible.filter(Boolean).length} of ${steps.columns.length}.`;
+      const slot = slotOf(told);
+      return slot ? `${short} Of the slots most goes to ${steps.columns[slot]}, which was made of ${madeOf(told, slot).map(({ name }) => quoted(name)).join(", ")}.` : `${short} No slot is whole yet.`;
+    },
+    figure: slotFigures,
   },
   {
     id: "scores",
@@ -208,8 +168,8 @@ export const STATIONS = [
     id: "scale",
     title: "Scale",
     needs: ({ steps }) => steps.scale !== null,
-    formula: ({ steps }) => `score_s / √d_k = score_s · ${steps.scale.toFixed(3)}`,
-    say: ({ steps }) => `Keys have ${steps.keys[0].length} numbers, so a sum of so many products is large. All are multiplied by the same [scale]: ${steps.scale.toFixed(3)}.`,
+    formula: (told) => `score_s / √d_k${hasBias(told) ? " + {p:b_s}" : ""} = score_s · ${told.steps.scale.toFixed(3)}${hasBias(told) ? " + {p:b_s}" : ""}`,
+    say: (told) => `Keys have ${told.steps.keys[0].length} numbers, so a sum of so many products is large. All are multiplied by the same [scale]: ${told.steps.scale.toFixed(3)}.${hasBias(told) ? " Then something is added to each that goes by its place alone: what is near gets more." : ""}`,
     figure: (told) => [bars(rowsOf(told, told.steps.scaled, (s) => ({ note: `${told.steps.scores[s] === null ? "" : `from ${told.steps.scores[s].toFixed(2).replace("-", "−")}`}` })), "w", { label: "Scaled scores" })],
   },
   {
@@ -217,7 +177,7 @@ export const STATIONS = [
     title: "Softmax",
     formula: () => "{w:w_s} = exp(score_s) / Σ_r exp(score_r)",
     say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${shareText(Math.max(...told.steps.weights))}. Hidden positions get nothing.`,
-    figure: (told) => [bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: shareText })],
+    figure: (told) => [...onPicture(told), bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: shareText })],
   },
   {
     id: "values",
@@ -268,7 +228,7 @@ export const STATIONS = [
     id: "layers",
     title: "The next layer",
     needs: hasBlocks,
-    say: ({ story, steps }) => `The same again in every [layer]. We looked into layer ${steps.layer} of ${story.stream.length - 1}; this is the vector of our position on its way.`,
+    say: ({ story }) => `The same again in every [layer]. We looked into layer ${story.layer} of ${story.stream.length - 1}; this is the vector of our position on its way.`,
     figure: ({ story }) => [strips(story.stream.map((_, i) => (i ? `after layer ${i - 1}` : "at the start")), story.stream, "x", "the vector")],
   },
   {
@@ -282,9 +242,29 @@ export const STATIONS = [
   {
     id: "handed",
     title: "Handed to the decoder",
-    needs: ({ outcome, kind }) => !outcome && kind === "blocks",
+    needs: ({ outcome, found, kind }) => !outcome && !found && kind === "blocks",
     say: (told) => `Here the way of ${quoted(told.reads)} ends: every layer of the decoder makes a [key] and a [value] of this vector, or an answer is read off it. Follow a written word to see how they are used.`,
     figure: ({ story }) => [strip("the last vector", story.states, "x")],
+  },
+  {
+    id: "box",
+    title: "A box, layer by layer",
+    needs: ({ found }) => Boolean(found),
+    formula: ({ found }) => (found.anchored ? "box ← σ(f({x:x}) + σ^{-1}(box))" : "box = σ(f({x:x}))"),
+    say: ({ found }) => `After every layer a small network reads a box off the vector: four numbers, its middle and its sides.${found.anchored ? " Each layer moves the box of the one before." : ""} The dashed boxes are the earlier ones.`,
+    figure: ({ found, picture }) => [boxesOn(picture, found.boxes, "The picture with the boxes of the query, the last one drawn through")],
+  },
+  {
+    id: "label",
+    title: "What it is",
+    needs: ({ found }) => Boolean(found),
+    formula: ({ found }) => (found.classes === "sigmoid" ? "p_c = σ({x:x} · w_c)" : "p = softmax({x:x} W_{labels})"),
+    say: ({ found }) => {
+      const shares = found.classes === "sigmoid" ? "Every label has a chance of its own, and they need not sum to 1." : "What is missing to 1 is the share of “no object”.";
+      const [best] = found.choices;
+      return `${shares} ${found.chosen ? `This query has found ${quoted(found.chosen)}: ${probabilityText(best.probability)}.` : `The best, ${quoted(best.text)}, has ${probabilityText(best.probability)}: too little, so this query has found nothing.`}`;
+    },
+    figure: ({ found }) => [bars(found.choices.map(({ text, probability }) => ({ name: text, value: probability, share: probability, note: text === found.chosen ? "chosen" : "" })), "w", { percent: probabilityText, label: "Chances" })],
   },
   {
     id: "probabilities",

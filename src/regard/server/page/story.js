@@ -38,7 +38,8 @@ export async function showStory(box, state, payload, body, info, change) {
   stop();
   if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
   const { rows, axes } = tokensOf(payload, state.name);
-  const token = followed(toldRow(state, payload, info), rows);
+  const spoken = toldRow(state, payload, info) ?? (axes.rows === "target" ? payload.boxes?.[0]?.row : null) ?? null;
+  const token = followed(spoken, rows);
   const head = oneHead(state.head) === null ? await toldHead(state, payload, body, info) : null;
   if (mine !== turn) return undefined;
   if (head) return change({ ...head, station: state.station }); // the lists above the picture name it, too
@@ -79,8 +80,13 @@ function railOf(told, steps, languages, cards, change) {
   at = Math.min(at, stations.length - 1);
   const rail = el("div", { class: "rail" }, mapOf(stations), el("div", { class: "stations" }, ...stations.map((one, i) => stationOf(one, i, told, cards(one.id)))));
   rail.addEventListener("keydown", onKey);
-  const title = el("h2", {}, told.side === "target" ? `How “${told.rows[steps.token]}” is written` : `The way of “${told.rows[steps.token]}”`);
+  const title = el("h2", {}, titleOf(told, told.rows[steps.token]));
   return [el("div", { class: "intro" }, title, chooser(told, steps, change), whereOf(told, steps, languages)), steering(stations), rail];
+}
+
+function titleOf({ side, found }, word) {
+  if (found) return found.chosen ? `How “${word}” is found` : "The way of a query that finds nothing";
+  return side === "target" ? `How “${word}” is written` : `The way of “${word}”`;
 }
 
 /** Whose way it is: any row of the attention. */
@@ -88,7 +94,7 @@ function chooser(told, steps, change) {
   const buttons = told.rows.map((word, i) =>
     el("button", { type: "button", class: "chip", "aria-pressed": String(i === steps.token), "data-control": `follow ${i}`, onclick: () => change({ token: i }) }, word),
   );
-  return el("div", { class: "follow", role: "group", "aria-label": "Follow" }, el("span", { class: "caption" }, told.side === "target" ? "Follow the writing of" : "Follow"), ...buttons);
+  return el("div", { class: "follow", role: "group", "aria-label": "Follow" }, el("span", { class: "caption" }, told.found ? "Follow the query of" : told.side === "target" ? "Follow the writing of" : "Follow"), ...buttons);
 }
 
 function whereOf({ steps }, { name, layer, head }, languages) {
