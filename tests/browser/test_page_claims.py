@@ -106,8 +106,9 @@ def test_only_what_is_written_word_by_word_has_a_future(visit):
     assert page.evaluate(
         """async (cases) => {
              const { CLAIMS } = await import("/static/claims.js");
-             const steps = { name: "decoder.self" };
-             return cases.map(([side, columns]) => CLAIMS.future.needs({ side, columns, steps }));
+             const steps = { name: "decoder.self", columns: ["a"] };
+             const needs = ([side, columns]) => CLAIMS.future.needs({ side, columns, steps, rows: ["a"] });
+             return cases.map(needs);
            }""",
         cases,
     ) == [wanted for _, _, wanted in AXES.values()]
