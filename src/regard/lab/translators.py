@@ -9,7 +9,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, fill
@@ -140,6 +142,12 @@ def accuracy_by_length(run: Run, pairs: Sequence[Pair]) -> ByLength:
     """
     judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
     return _means(pairs, [float(one.right.float().mean()) for one in judged])
+
+
+def sentence_losses(run: Run, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """-log p of a token of each target, the mean over its tokens, right ones before given: (N,)."""
+    judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
+    return np.array([-float(one.log_probs.mean()) for one in judged])
 
 
 def _means(pairs: Sequence[Pair], scores: Sequence[float]) -> ByLength:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from regard.data.word_vectors import write_vectors
 from regard.data.worlds.sentences import build_sentences
 from regard.lab.result import Result, listed
-from regard.lab.translators import translator, word_vectors
+from regard.lab.translators import sentence_losses, translator, word_vectors
 from regard.tasks.vectors import WordVectors
 from regard.text import words
 from regard.visual.charts import bars
@@ -122,9 +122,7 @@ def _losses(n_pairs: int, steps: int, seed: int, *more: str) -> Array:
     quick = ("lr=3e-3", "warmup_steps=30", "average=0.0", "batch_tokens=512")
     told = (f"max_steps={steps}", f"train.seed={seed}")
     run, data = translator("transformer", *small, *quick, *told, *more)
-    test = data.splits["test"][:300]
-    judged = run.token_scores([one.source for one in test], [one.target for one in test])
-    return np.array([-float(one.log_probs.mean()) for one in judged])
+    return sentence_losses(run, data.splits["test"][:300])
 
 
 def opposite(saved: Array, n_draws: int = 1000) -> float:
