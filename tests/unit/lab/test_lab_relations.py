@@ -81,6 +81,14 @@ def test_a_head_that_is_ahead_by_luck_is_not_better(heads):
     assert not few.ahead.positive
 
 
+def test_a_lead_by_luck_turns_the_verdict(heads, monkeypatch):
+    heads(lambda _kind: True)
+    found = module._found
+    luck = module.Difference(0.1, -0.1, 0.3)
+    monkeypatch.setattr(module, "_found", lambda *asked: found(*asked)._replace(ahead=luck))
+    assert not lab.relations(n_trees=60).verdict
+
+
 def seen_in(heads, n, *, knows_one):
     """Sentences for choosing and for scoring; a head looks at the offset's word but in one."""
     trees = [one for one in islice(own_trees(1), 4 * n) if one.links("object", upward=True)][:n]
