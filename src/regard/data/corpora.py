@@ -418,6 +418,7 @@ def _found(answer: str, context: str) -> int | None:
 
 _LABELLED = {2: ("text", "label"), 3: ("text", "other", "label")}
 _SCORED = {2: ("text", "other"), 3: ("text", "other", "score")}
+_TEXTS = {1: ("text",), 2: ("text", "other")}
 _ASKED = {3: ("question", "context", "answer")}
 _PAIR_FORMATS = (".tsv", ".txt", ".csv", *KEYED)
 
@@ -436,6 +437,7 @@ SCHEMAS.add("summary")(
 SCHEMAS.add("label")(Schema("example", _LABELLED, _labelled, patterns=True))
 SCHEMAS.add("score")(Schema("example", _SCORED, _labelled, patterns=True))
 SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True))
+SCHEMAS.add("texts")(Schema("text", _TEXTS, _labelled, patterns=True))
 SCHEMAS.add("question")(Schema("question", _ASKED, _question, optional=("answer_start",)))
 
 SCHEMAS.add("image_label")(

@@ -222,8 +222,8 @@ class Masking:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedRows:
-    """The texts of a batch, and what decides which of their tokens are left out."""
+class SeededRows:
+    """The texts of a batch, and what decides all that is drawn for them."""
 
     rows: Ints
     seed: int
@@ -231,9 +231,9 @@ class MaskedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, i: int, n: int) -> MaskedRows:
+    def part(self, i: int, n: int) -> SeededRows:
         """The i-th of n parts of the texts."""
-        return MaskedRows(np.array_split(self.rows, n)[i], self.seed + i)
+        return SeededRows(np.array_split(self.rows, n)[i], self.seed + i)
 
 
 def masked_stream(
@@ -241,18 +241,18 @@ def masked_stream(
 ) -> Stream:
     """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
 
-    def plan(table: IdTable, rng: np.random.Generator) -> list[MaskedRows]:
+    def plan(table: IdTable, rng: np.random.Generator) -> list[SeededRows]:
         planned = buckets(*masking.layout.sizes(table), batch_tokens, rng)
         batches = [rows for rows in planned if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
-        return list(map(MaskedRows, batches, seeds))
+        return list(map(SeededRows, batches, seeds))
 
-    def collate(table: IdTable, part: MaskedRows) -> Batch:
+    def collate(table: IdTable, part: SeededRows) -> Batch:
         return masking.batch(table, part.rows, np.random.default_rng(part.seed))
 
     how: dict[str, Any] = {
         "depends_on": {"batch_tokens": batch_tokens, "packed": False},
-        "split": MaskedRows.part,
+        "split": SeededRows.part,
     }
     return Stream(IdTable.of(examples), plan, collate, seed=seed, **how)
 

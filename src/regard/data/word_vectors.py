@@ -33,11 +33,7 @@ def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str,
             fields = row.split(" ")
             headed = len(fields) == 2 and all(one.isascii() and one.isdigit() for one in fields)
             width = int(fields[1]) if headed else len(_vector(fields[1:], where, row))
-            if width != d_model:
-                raise ConfigError(
-                    f"train.vectors: {path} has vectors of {width} numbers, but model.d_model is "
-                    f"{d_model}; set model.d_model={width}, or take another file"
-                )
+            check_width(path, width, d_model)
             if headed:
                 promised = int(fields[0])
                 continue
@@ -54,6 +50,15 @@ def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str,
             "fetch it again, or correct that line"
         )
     return found
+
+
+def check_width(path: Path, width: int, d_model: int) -> None:
+    """Refuse vectors of a file or a run that do not fit an embedding of this width."""
+    if width != d_model:
+        raise ConfigError(
+            f"train.vectors: {path} has vectors of {width} numbers, but model.d_model is "
+            f"{d_model}; set model.d_model={width}, or take other vectors"
+        )
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors: NDArray[np.float32]) -> None:

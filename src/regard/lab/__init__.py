@@ -163,7 +163,7 @@ THEMES: dict[str, dict[str, Lesson]] = {
         "pronoun": Lesson(
             "It is the lectures' picture of what a head does; here it is counted and put to work.",
             "regard lab pronoun --set steps=1",
-            "Before training no head is needed, for the right pronoun is never probable.",
+            "Before training no pronoun comes out right, and no head is needed.",
         ),
         "relations": Lesson(
             "It is how one finds out what a head has learned that nobody told it.",

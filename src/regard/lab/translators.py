@@ -1,4 +1,4 @@
-"""Translators for experiments: trained as any run is, but kept in memory only."""
+"""Runs for experiments: trained as any run is, but kept in memory only. Most are translators."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, fill
@@ -19,12 +21,16 @@ from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
 from regard.runs.prepare import with_vectors
-from regard.tasks.base import TASKS
+from regard.tasks.base import TASKS, Prepared
+from regard.tasks.recipe import Recipe
 from regard.tasks.translation_training import prepare_translation
 from regard.tasks.translator import Run
+from regard.tasks.vectors import VECTORS, WordVectors
 from regard.training.loop import Setup, Trainer
+from regard.training.losses import Objective
 from regard.training.token_loss import TokenLoss
 
+CPU = torch.device("cpu")
 ByLength = dict[int, float]
 """Words of the source -> mean score of the sources that have so many."""
 
@@ -55,30 +61,47 @@ def translator(recipe: str, *overrides: str) -> Translator:
 
     ``run.translate``, ``run.explain`` and ``evaluate_pairs(run, …)`` work on what comes back.
     """
-    asked = load_recipe(
-        recipe, ["train.eval_every=1000000", "train.save_every=1000000", *overrides]
-    )
-    cpu = torch.device("cpu")
-    last: dict[str, Tensor] = {}
+    asked = _asked(recipe, overrides)
     with torch.random.fork_rng(devices=[]):
-        prepared = prepare_translation(asked, cpu)
+        prepared = prepare_translation(asked, CPU)
         with_vectors(prepared)  # in place, where train.vectors names some
-        setup = Setup(
-            model=prepared.model,
-            stream=prepared.stream(),
-            objective=TokenLoss(asked.train),
-            evaluate=lambda _model: {"loss": 0.0},
-            flops=prepared.flops,
-            store=_Nowhere(),
-            keep_best=last.update,
-            device=cpu,
-        )
-        signal = Trainer(setup, asked.train).run().signal
-        if signal is not None:
-            raise Stop(signal)
-    fill(prepared.model, last, "the end of the training")
-    run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
+        model = _trained(prepared, TokenLoss(asked.train))
+    run = Run(RunFolder(Path()), asked, prepared.tokenizers, model, CPU)
     return Translator(run, prepared.data)
+
+
+def word_vectors(texts: Path, *overrides: str) -> WordVectors:
+    """Train the recipe ``vectors`` on a file of texts, a line each, in the same way."""
+    asked = _asked("vectors", ("data.world=null", f"data.train={texts}", *overrides))
+    with torch.random.fork_rng(devices=[]):
+        prepared = VECTORS.prepare(asked, CPU)
+        model = _trained(prepared, prepared.objective())
+    return WordVectors(RunFolder(Path()), asked, prepared.tokenizer, model, CPU)
+
+
+def _asked(recipe: str, overrides: Sequence[str]) -> Recipe:
+    never = ("train.eval_every=1000000", "train.save_every=1000000")
+    return load_recipe(recipe, [*never, *overrides])
+
+
+def _trained(prepared: Prepared, objective: Objective) -> Any:
+    """The model after its last step, ready to be used."""
+    last: dict[str, Tensor] = {}
+    setup = Setup(
+        model=prepared.model,
+        stream=prepared.stream(),
+        objective=objective,
+        evaluate=lambda _model: {"loss": 0.0},
+        flops=prepared.flops,
+        store=_Nowhere(),
+        keep_best=last.update,
+        device=CPU,
+    )
+    signal = Trainer(setup, prepared.recipe.train).run().signal
+    if signal is not None:
+        raise Stop(signal)
+    fill(prepared.model, last, "the end of the training")
+    return prepared.model.eval()
 
 
 @lru_cache(maxsize=1)
@@ -119,6 +142,12 @@ def accuracy_by_length(run: Run, pairs: Sequence[Pair]) -> ByLength:
     """
     judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
     return _means(pairs, [float(one.right.float().mean()) for one in judged])
+
+
+def sentence_losses(run: Run, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """-log p of a token of each target, the mean over its tokens, right ones before given: (N,)."""
+    judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
+    return np.array([-float(one.log_probs.mean()) for one in judged])
 
 
 def _means(pairs: Sequence[Pair], scores: Sequence[float]) -> ByLength:

@@ -52,6 +52,7 @@ from regard.models.settings import (
     SequenceConfig,
     TransformerConfig,
 )
+from regard.models.skip_gram import SkipGram, SkipGramConfig
 from regard.models.transformer import Transformer
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.models.visual_questions import VisualQuestionsConfig, visual_questions
@@ -95,6 +96,7 @@ FAMILIES.add("convs2s")(Family(ConvS2SConfig, ConvS2S))
 FAMILIES.add("bytenet")(Family(ByteNetConfig, ByteNet))
 FAMILIES.add("prefix_decoder")(Family(PrefixDecoderConfig, PrefixDecoder))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
+FAMILIES.add("skip_gram")(Family(SkipGramConfig, SkipGram))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
 FAMILIES.add("visual_questions")(Family(VisualQuestionsConfig, visual_questions))
@@ -271,6 +273,14 @@ for _name, _preset in {
         cell="lstm",
         pooling="attention",
         positions="none",
+    ),
+    "word2vec2013": Preset(
+        "skip_gram",
+        "Vectors of words by the company they keep, skip-gram (Mikolov et al. 2013)",
+        {
+            size: {"d_model": width}
+            for size, width in {"tiny": 64, "small": 128, "base": 300}.items()
+        },
     ),
     "gpt": Preset(
         "decoder",

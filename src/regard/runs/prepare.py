@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from torch import nn
 from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
 from regard.data.shards import Manifest
-from regard.data.word_vectors import read_vectors
+from regard.data.word_vectors import Vector, check_width, read_vectors
 from regard.evaluation.metrics import check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
 from regard.tasks.base import TASKS, Prepared
+from regard.tasks.opening import load
+from regard.tasks.reading_verbs import NEIGHBOURS
 from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import check_objective
 from regard.text.tokenizer import Tokenizer
@@ -29,8 +31,8 @@ DECODER = "decoder."
 def with_vectors(prepared: Prepared) -> Prepared:
     """The same, its embeddings beginning as vectors of words, and a note on how many were found.
 
-    Nothing is drawn. Words that a file lacks keep their draw. Two files are for the embedding of
-    the source and for that of the target.
+    Nothing is drawn. Words that a file, or a run in its place, lacks keep their draw. Two files are
+    for the embedding of the source and for that of the target.
     """
     files = prepared.recipe.train.vectors
     if files is None:
@@ -70,7 +72,7 @@ def with_vectors(prepared: Prepared) -> Prepared:
 
 
 def _fill_rows(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
-    """Fill the rows of the words that a file has -> how many.
+    """Fill the rows of the words that a file or a run has -> how many.
 
     A word that it has only in small letters begins as that.
     """
@@ -78,7 +80,8 @@ def _fill_rows(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
     shown = tokenizer.tokens(range(tokenizer.n_vocab))
     words = {word: row for row, word in enumerate(shown) if row not in special}
     wanted = {*words, *(word.lower() for word in words)}
-    vectors = read_vectors(path, wanted, table.embedding_dim)
+    known = _vectors_of_run if path.is_dir() else read_vectors
+    vectors = known(path, wanted, table.embedding_dim)
     found = {
         row: vectors[said]
         for word, row in words.items()
@@ -88,6 +91,14 @@ def _fill_rows(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
         new = torch.from_numpy(np.stack([*found.values()]))
         begin_rows(table, torch.tensor([*found], device=table.weight.device), new)
     return len(found)
+
+
+def _vectors_of_run(path: Path, wanted: Collection[str], d_model: int) -> dict[str, Vector]:
+    """As ``read_vectors``, of a run of the task vectors."""
+    run = load(path, device="cpu", verb=NEIGHBOURS)
+    check_width(path, run.model.config.d_model, d_model)
+    pairs = zip(run.words, run.vectors, strict=True)
+    return {word: vector for word, vector in pairs if word in wanted}
 
 
 def check_used(recipe: Recipe) -> None:

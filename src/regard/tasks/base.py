@@ -19,7 +19,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.tasks.examples import EXAMPLES, PageExample, save_examples, saved_examples
 from regard.tasks.picture_verbs import ASK, CAPTION, DETECT
-from regard.tasks.reading_verbs import ANSWER, CLASSIFY, EMBED, FILL, NEAREST
+from regard.tasks.reading_verbs import ANSWER, CLASSIFY, EMBED, FILL, NEAREST, NEIGHBOURS
 from regard.tasks.verb import TEXT, Form, Unit, Verb
 from regard.tasks.writing_verbs import GENERATE, SUMMARIZE, TRANSLATE
 
@@ -426,6 +426,7 @@ class TaskRegistry(Registry[Task]):
             "masked",
             "similarity",
             "answers",
+            "vectors",
         ),
         *("image_classification", "captioning", "visual_questions", "detection"),
     )
@@ -455,7 +456,7 @@ TASKS = TaskRegistry("task")
 
 def verbs() -> dict[str, Verb]:
     """All verbs by name: the built-in ones, and those of plug-ins that were loaded."""
-    texts = (TRANSLATE, SUMMARIZE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL)
+    texts = (TRANSLATE, SUMMARIZE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL, NEIGHBOURS)
     builtin = (*texts, CAPTION, ASK, DETECT)
     others = (verb for task in TASKS.entered() for verb in task.verbs)
     return {verb.name: verb for verb in (*others, *builtin)}

@@ -199,3 +199,20 @@ _HEADS: dict[str, Callable[[Sketch, Any], list[Block]]] = {
     "spans": _spans,
     "none": _states,
 }
+
+
+@DRAWINGS.add("skip_gram")
+def _skip_gram(sketch: Sketch, config: Any, title: str) -> Drawing:
+    """Two tables, whose rows meet in a product."""
+    word: tuple[Item, ...] = (
+        text("word", "a word", "1"),
+        sketch.part("tokens", "vectors of words", shape=f"1 × {config.d_model:,}"),
+        Block(key="product", title="product, sigmoid", kind="output"),
+        text("near", "how likely they are neighbours"),
+    )
+    context: tuple[Item, ...] = (
+        text("context", "another word", "1"),
+        sketch.part("contexts", "vectors of contexts", shape=f"1 × {config.d_model:,}"),
+    )
+    columns = [Column(title="Word", items=word), Column(title="Context", items=context)]
+    return sketch.finished(title, columns, links=[Link("contexts", "product")])

@@ -255,7 +255,7 @@ class Embed(BuiltinVerb):
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
         if "nearest" in answer:
-            return "".join(f"{one['score']:.4f}\t{one['text']}\n" for one in answer["nearest"])
+            return _nearest_lines(answer)
         return " ".join(f"{x:.6g}" for x in answer["vectors"][0])
 
     @override
@@ -287,5 +287,41 @@ class Nearest(BuiltinVerb):
         return told_beside(run, request.text, *request.others)
 
 
+class Neighbours(BuiltinVerb):
+    """A word in, the words whose vectors are nearest out."""
+
+    name, task, wants = "neighbours", "vectors", "word vectors"
+    summary = "Find the words nearest to those of standard input: `cosine TAB word`."
+    help = "An empty line follows each line's. Of several words in a line the mean is taken."
+    doc = "The words of the vocabulary that are nearest to a word: cosines, nearest first."
+    read = ("text",)
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        _check_known(run, line)
+        return self.request.model_construct(text=line, n=options.n)
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        _check_known(run, request.text)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        found = [run.neighbours(one.text, one.n) for one in requests]
+        return [{"nearest": [near._asdict() for near in several]} for several in found]
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        return _nearest_lines(answer)
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        return {"text": request.text, **answer}
+
+
+def _nearest_lines(answer: Answer) -> str:
+    return "".join(f"{one['score']:.4f}\t{one['text']}\n" for one in answer["nearest"])
+
+
 CLASSIFY, FILL = Classify(), Fill()
-ANSWER, EMBED, NEAREST = Reply(), Embed(), Nearest()
+ANSWER, EMBED, NEAREST, NEIGHBOURS = Reply(), Embed(), Nearest(), Neighbours()

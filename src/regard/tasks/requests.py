@@ -300,6 +300,19 @@ class NearestRequest(Request):
     )
 
 
+class NeighboursRequest(Request):
+    """A word whose nearest words are wanted."""
+
+    text: Text = Field(min_length=1, description="A word, or several.")
+    n: int = Field(5, ge=1, le=MAX_GUESSES, description="Words, the nearest first.")
+
+
+class NeighboursOptions(Options):
+    """How many words the command line prints."""
+
+    n: int = Field(5, ge=1, description="Words a line, the nearest first.")
+
+
 class GenerateRequest(Request):
     """A prompt to write on from, and how."""
 

@@ -159,7 +159,8 @@ class TrainSettings(BaseModel):
     vectors: str | tuple[str, str] | None = Field(
         None,
         description="A file of word vectors that embeddings begin as, in the text format of "
-        "word2vec (.gz and .xz will do), for text.kind word; or two, [source, target]. "
+        "word2vec (.gz and .xz will do), or a run of `regard train vectors`, for text.kind word; "
+        "or two of them, [source, target]. "
         "train.freeze with *tokens.weight keeps them as they are.",
     )
     freeze: tuple[str, ...] = Field(

@@ -62,7 +62,7 @@ def test_another_width_is_told_with_both_and_the_setting(write, header):
         read(path, d_model=4)
     assert str(caught.value) == (
         f"train.vectors: {path} has vectors of 3 numbers, but model.d_model is 4; set "
-        "model.d_model=3, or take another file"
+        "model.d_model=3, or take other vectors"
     )
 
 

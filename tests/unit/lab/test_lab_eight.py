@@ -1,17 +1,34 @@
+import numpy as np
 import pytest
 
 from regard import lab
 from regard.lab.claims import eight as module
+from regard.lab.claims.eight import EIGHT
 
 SEEN = {1: 2.4, 2: 2.2, 4: 2.18, 8: 2.2, 16: 2.3}
 
 
 @pytest.fixture
 def losses(monkeypatch):
-    """Of each number of heads, without a training."""
-    seen = dict(SEEN)
-    monkeypatch.setattr(module, "_loss", lambda _world, n, _steps, _seed: seen[n])
+    """Of each number of heads, without a training: 100 sentences, of which some are hard."""
+    seen, hard = dict(SEEN), np.linspace(-0.5, 0.5, 100)
+    monkeypatch.setattr(module, "_losses", lambda _world, n, _steps, _seed: seen[n] + hard)
     return seen
+
+
+def test_a_lead_that_rests_on_few_sentences_is_luck(monkeypatch):
+    """Eight heads are better than one by 0.2 on average, which one sentence of a hundred makes."""
+
+    def losses(_world, n, _steps, _seed):
+        found = np.full(100, SEEN[EIGHT] if n == 1 else SEEN[n])
+        found[0] += 20 * (n == 1)
+        return found
+
+    monkeypatch.setattr(module, "_losses", losses)
+    result = lab.eight()
+    assert result.numbers["8 save beside 1"] == pytest.approx(0.2)
+    assert not result.verdict
+    assert "8 heads are better than 1" in result.finding
 
 
 def test_eight_may_be_as_good_as_the_best_but_must_beat_both_ends(losses):

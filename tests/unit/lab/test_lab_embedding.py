@@ -2,7 +2,8 @@ import torch
 import torch.nn.functional as F
 
 from regard import lab
-from regard.lab.claims.embedding import _both_ways
+from regard.lab.claims import embedding as module
+from regard.lab.claims.embedding import _both_ways, operations
 
 SMALL = {"n_words": 200, "n_read": 16}
 
@@ -13,6 +14,21 @@ def test_product_lookup_and_network_agree_on_words():
     assert result.numbers["rows with a gradient"] == result.numbers["different words read"]
     assert result.numbers["lookup: operations a word"] == 0
     assert result.numbers["product: operations a word"] == 2 * 200 * 64
+
+
+def test_a_lookup_that_is_a_product_in_truth_is_no_less_work(monkeypatch):
+    monkeypatch.setattr(
+        module, "_lookup", lambda ids, matrix: F.one_hot(ids, len(matrix)).to(matrix) @ matrix
+    )
+    result = lab.embedding(**SMALL)
+    assert not result.verdict
+    assert result.finding.endswith("Not seen here: a lookup is less work than a product.")
+    assert result.numbers["largest difference of outputs"] < 1e-9
+
+
+def test_operations_are_counted_while_they_are_done():
+    a, b = torch.ones(3, 5), torch.ones(5, 7)
+    assert operations(lambda: a @ b) == 2 * 3 * 5 * 7
 
 
 def test_inputs_that_are_no_words_have_no_table():

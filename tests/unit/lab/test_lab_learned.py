@@ -1,39 +1,49 @@
+import numpy as np
 import pytest
 
 from regard import lab
 from regard.core.errors import ConfigError
-from regard.evaluation.systems import Bootstrap
 from regard.lab.claims import learned as module
 
+N = 400
 
-def compared(monkeypatch, *found):
-    """The verdict on these (difference, p), a seed each."""
-    pairs = iter(found)
+
+def compared(monkeypatch, *leads, n=N):
+    """The verdict where learned positions lead by so many of ``n`` sentences, a seed each."""
+    sides = iter(leads)
 
     def one(_beside, _seed, _steps):
-        difference, p = next(pairs)
-        ends = (difference - 0.02, difference + 0.02)
-        return Bootstrap(0.5 + difference, 0.5, difference, p, ends)
+        lead = next(sides)
+        right = [np.arange(n) < n // 2 + more for more in (max(lead, 0), max(-lead, 0))]
+        return module._Compared(*right)
 
     monkeypatch.setattr(module, "_compared", one)
-    return module.learned(seeds=range(len(found)))
+    return module.learned(seeds=range(len(leads)))
 
 
-def test_differences_that_change_their_sign_are_luck(monkeypatch):
-    result = compared(monkeypatch, (-0.05, 0.004), (0.04, 0.004), (0.01, 0.04))
+def test_a_difference_that_surely_lies_within_the_margin_is_none(monkeypatch):
+    result = compared(monkeypatch, -8, 4, 2)
     assert result.verdict
-    assert "for seed 0, 1 and 2" in result.finding
+    assert result.numbers["mean difference"] == pytest.approx(-2 / (3 * N))
+    low, high = result.numbers["95 % interval"]
+    assert -module.MARGIN < low < 0 < high < module.MARGIN
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        [(0.05, 0.01), (0.06, 0.02), (0.04, 0.03)],  # small, but sure every time
-        [(-0.3, 0.01), (-0.2, 0.2), (-0.1, 0.3)],  # large, if not sure
-    ],
-)
-def test_one_that_leads_every_time_or_by_far_is_better(monkeypatch, found):
-    assert not compared(monkeypatch, *found).verdict
+@pytest.mark.parametrize("leads", [(60, 56, 64), (-60, -56, -64)])
+def test_one_that_leads_by_far_is_better(monkeypatch, leads):
+    assert not compared(monkeypatch, *leads).verdict
+
+
+def test_trainings_that_differ_much_say_nothing(monkeypatch):
+    """On average they are equal, but another training might lead by far."""
+    result = compared(monkeypatch, 80, -80, 0)
+    assert result.numbers["mean difference"] == pytest.approx(0)
+    assert not result.verdict
+
+
+def test_few_sentences_say_nothing(monkeypatch):
+    """That no difference can be shown is not that there is none."""
+    assert not compared(monkeypatch, 1, -1, 0, n=10).verdict
 
 
 def test_learned_positions_are_better_than_none():
@@ -45,6 +55,6 @@ def test_learned_positions_are_better_than_none():
 
 
 def test_unknown_positions_are_refused_before_anything_is_trained(monkeypatch):
-    monkeypatch.setattr(module, "_translations", lambda *_: pytest.fail("it was trained"))
+    monkeypatch.setattr(module, "_right", lambda *_: pytest.fail("it was trained"))
     with pytest.raises(ConfigError, match="sinusoidal"):
         lab.learned(beside="sinus")

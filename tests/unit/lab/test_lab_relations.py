@@ -56,7 +56,7 @@ def heads(monkeypatch):
 
 def test_heads_that_know_grammar_beat_every_offset(heads):
     heads(lambda _kind: True)
-    result = lab.relations(n_trees=60)
+    result = lab.relations(n_trees=150)
     assert result.verdict
     assert [result.numbers[f"{kind}: best head"] for kind in KINDS] == [1, 1, 1, 1]
     assert result.numbers["object: which head"] == "layer 0 head 0"
@@ -65,10 +65,50 @@ def test_heads_that_know_grammar_beat_every_offset(heads):
 
 def test_one_relation_that_no_head_finds_turns_the_verdict(heads):
     heads(lambda kind: kind != "object")
-    result = lab.relations(n_trees=60)
+    result = lab.relations(n_trees=150)
     assert not result.verdict
     assert result.finding.count("better than an offset") == 1
     assert "a head finds the object better than an offset" in result.finding
+
+
+def test_a_head_that_is_ahead_by_luck_is_not_better(heads):
+    """Of few sentences a head may find one object more than the offset does."""
+    heads(lambda _kind: True)
+    tied = lab.relations(n_trees=150)
+    assert tied.numbers["object: head ahead by, 95 %"][0] > 0
+    few = module._found("object", *seen_in(heads, 60, knows_one=True))
+    assert few.head.test > few.offset
+    assert not few.ahead.positive
+
+
+def test_a_lead_by_luck_turns_the_verdict(heads, monkeypatch):
+    heads(lambda _kind: True)
+    found = module._found
+    luck = module.Difference(0.1, -0.1, 0.3)
+    monkeypatch.setattr(module, "_found", lambda *asked: found(*asked)._replace(ahead=luck))
+    assert not lab.relations(n_trees=60).verdict
+
+
+def seen_in(heads, n, *, knows_one):
+    """Sentences for choosing and for scoring; a head looks at the offset's word but in one."""
+    trees = [one for one in islice(own_trees(1), 4 * n) if one.links("object", upward=True)][:n]
+    offset = module.best_offset([one.links("object", True) for one in trees])
+
+    def weights(tree, right):
+        found = np.eye(len(tree.words), k=offset)
+        for a, b in tree.links("object", True) if right else ():
+            found[a] = np.eye(len(tree.words))[b]
+        return found
+
+    missed = next(
+        i for i, one in enumerate(trees)
+        if i % 2 and module.share_at(offset, [one.links("object", True)]) == 0
+    )  # fmt: skip
+    seen = [
+        module.Seen(one, {"layer 0 head 0": weights(one, knows_one and i == missed)})
+        for i, one in enumerate(trees)
+    ]
+    return seen[::2], seen[1::2]
 
 
 def test_the_trees_of_the_world_know_who_does_what():

@@ -7,10 +7,9 @@ import pytest
 from regard import lab
 from regard.data.word_vectors import write_vectors
 from regard.lab.claims import word2vec as module
-from regard.lab.claims.word2vec import nearest, opposite, scattered
+from regard.lab.claims.word2vec import opposite, scattered
 from regard.lab.translators import translator
 from regard.layers.embeddings import token_tables
-from regard.training.skip_gram import WordVectors
 
 QUICK = {"n_texts": 300, "n_seeds": 2}
 TEXTS = [["the", "dog", "sleeps"], ["le", "chien", "dort"], ["a", "dog"]]
@@ -75,11 +74,6 @@ def test_the_bootstrap_counts_draws_that_say_the_opposite():
     assert opposite(np.full(20, 0.1)) == pytest.approx(1 / 1001)
     assert opposite(np.full(20, -0.1)) == 1
     assert 0.3 < opposite(np.array([1.0, -1.0] * 50)) < 0.7
-
-
-def test_the_nearest_are_by_cosine():
-    vectors = np.array([[1, 0], [5, 1], [0, 1], [-1, 0]], dtype=np.float32)
-    assert nearest(WordVectors(("a", "b", "c", "d"), vectors), "a", 2) == ["b", "c"]
 
 
 def test_a_translator_of_the_lab_begins_as_vectors(tmp_path):

@@ -37,6 +37,7 @@ RECORDS = {
     "label": "labels",
     "score": "pairs that are alike",
     "text": "texts",
+    "texts": "texts, or pairs of them",
     "question": "questions",
     "summary": "documents with summaries",
     "language": "texts to go on from",
@@ -151,13 +152,14 @@ _OF_SENTENCES: dict[str, Build] = {
     "pair": _sentences,
     "score": _translations,
     "text": _plain_sentences,
+    "texts": _translations,
     "language": _sentence_texts,
 }
 WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True, word_kinds=_word_kinds))
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):
-    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}, plain=True))
+    WORLDS.add(_name)(World(dict.fromkeys(("label", "text", "texts"), _labelled), plain=True))
 WORLDS.add("questions")(World({"question": _questions}))
 WORLDS.add("documents")(World({"summary": _documents}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))

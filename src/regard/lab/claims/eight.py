@@ -2,24 +2,29 @@
 
 More heads are more places to look at, but each is narrower: together they are as wide as one. A
 small Transformer learns English to French with 1 to 16 heads, all else equal, and is asked how
-probable it finds held-out translations. This is a quick look, at a width of 64 after few steps; the
+probable it finds held-out translations; a difference counts where a bootstrap says that it is no
+luck. This is a quick look, at a width of 64 after few steps; the
 lecture's eight are of a width of 512. A sweep over Multi30k, for a GPU, is in docs/how-to/lab.md.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.lab.differences import difference, of_trainings
 from regard.lab.result import Result, lines, listed, unmet
-from regard.lab.translators import Translator, toy_translator, translator
-from regard.tasks.translation_scores import evaluate_pairs
+from regard.lab.translators import Translator, sentence_losses, toy_translator, translator
 from regard.visual.tables import Table
 
 EIGHT, WIDTH = 8, 64
 AS_GOOD = 0.05
 """Losses per token that lie no further apart count as equal."""
+Losses = NDArray[np.float64]
+"""Of each held-out sentence (N,): the mean of -log p of its tokens, the ones before being given."""
 World = Literal["sentences", "copy"]
 
 
@@ -31,14 +36,15 @@ def eight(
     seed: int = 1,
 ) -> Result:
     """Losses by the number of heads, of which 8 is one; a ``copy`` needs one look at a time."""
-    losses = {n: _loss(world, n, steps, seed) for n in sorted({*counts, EIGHT})}
-    best, at_eight = min(losses, key=losses.__getitem__), losses[EIGHT]
+    found = {n: _losses(world, n, steps, seed) for n in sorted({*counts, EIGHT})}
+    losses = {n: float(one.mean()) for n, one in found.items()}
+    ends, best = (min(losses), max(losses)), min(losses, key=losses.__getitem__)
+    saved = {n: difference(found[n] - found[EIGHT]) for n in found if n != EIGHT}
+    better = {n for n, one in saved.items() if one.high < 0 and one.mean < -AS_GOOD}
+    worse = {n for n, one in saved.items() if one.positive and one.mean > AS_GOOD}
     parts = {
-        **{
-            f"{EIGHT} heads are better than {n}": at_eight < losses[n] - AS_GOOD
-            for n in (min(losses), max(losses))
-        },
-        f"no number is clearly better than {EIGHT}": at_eight < losses[best] + AS_GOOD,
+        **{f"{EIGHT} heads are better than {n}": n in worse for n in ends},
+        f"no number is clearly better than {EIGHT}": not better,
     }
     told = listed(f"{loss:.2f} with {n}" for n, loss in losses.items())
     return Result(
@@ -46,9 +52,17 @@ def eight(
         verdict=all(parts.values()),
         finding=(
             f"The loss of a held-out token is {told} heads, which are {WIDTH} wide together; "
-            f"{best} are the best here, each {WIDTH // best} wide." + unmet(parts)
+            f"{best} are the best here, each {WIDTH // best} wide. {EIGHT} save "
+            f"{listed(f'{saved[n]} beside {n}' for n in ends if n in saved)} "
+            f"({of_trainings(1)}; {AS_GOOD:g} counts as equal)." + unmet(parts)
         ),
-        numbers={"heads": list(losses), "loss by heads": list(losses.values()), "best": best},
+        numbers={
+            "heads": list(losses),
+            "loss by heads": list(losses.values()),
+            "best": best,
+            **{f"{EIGHT} save beside {n}": one.mean for n, one in saved.items()},
+            **{f"{EIGHT} save beside {n}, 95 %": [one.low, one.high] for n, one in saved.items()},
+        },
         pictures=(
             lines(
                 {f"after {steps} steps": losses},
@@ -67,11 +81,9 @@ def eight(
     )
 
 
-def _loss(world: World, n_heads: int, steps: int, seed: int) -> float:
-    """Mean of -log p of a token of held-out targets, the ones before being given."""
+def _losses(world: World, n_heads: int, steps: int, seed: int) -> Losses:
     run, data = _TRAINED[world](n_heads, steps, seed)
-    scores = evaluate_pairs(run, data.splits["test"][:200], split="test").scores
-    return math.log(scores["perplexity"])
+    return sentence_losses(run, data.splits["test"][:200])
 
 
 def _sentences(n_heads: int, steps: int, seed: int) -> Translator:

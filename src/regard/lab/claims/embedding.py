@@ -2,7 +2,8 @@
 
 A word is a 1 among zeros. Times a matrix, that is a row of the matrix, so a product and a lookup
 have the same outputs and the same gradients: only rows of words that were read change. A network of
-several layers can take no more than one value a word either, so once trained it is a table too.
+several layers can take no more than one value a word either, so once trained it is a table too. The
+work is counted while it is done: multiplications and additions a word.
 Inputs that are not words, such as pixels or sound, have no table: there are too many of them, and
 the nearest entry is not the same.
 """
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.lab.result import Result, unmet
 from regard.lab.small_models import seeded
@@ -63,19 +65,21 @@ def embedding(
     )
     times = {
         "network": _milliseconds(lambda: network(x)),
-        "product": _milliseconds(lambda: x @ matrix),
-        "lookup": _milliseconds(lambda: F.embedding(ids, matrix)),
+        "product": _milliseconds(lambda: _product(x, matrix)),
+        "lookup": _milliseconds(lambda: _lookup(ids, matrix)),
     }
     work = {
-        "network": 2 * (n_words * _HIDDEN + _HIDDEN * _D),
-        "product": 2 * n_words * _D,
-        "lookup": 0,
+        "network": operations(lambda: network(x)) // n_read,
+        "product": operations(lambda: _product(x, matrix)) // n_read,
+        "lookup": operations(lambda: _lookup(ids, matrix)) // n_read,
     }
     touched = int((sparse.abs().sum(dim=1) > 0).sum())
     parts = {
         "product and lookup agree": apart.outputs < EXACT,
         "so do their gradients": apart.gradients < EXACT,
         "a network and its table agree": apart.network < EXACT,
+        "a lookup is less work than a product": work["lookup"] < work["product"],
+        "a table is less work than its network": work["lookup"] < work["network"],
     }
     return Result(
         name="embedding",
@@ -83,8 +87,10 @@ def embedding(
         finding=(
             f"Of {n_words:,} words, product and lookup differ by {apart.outputs:.1g}, their "
             f"gradients by {apart.gradients:.1g}, a network of two layers and its table by "
-            f"{apart.network:.1g}. A product costs {work['product']:,} operations a word, a lookup "
-            f"none: {times['product']:.2f} and {times['lookup']:.3f} ms for {n_read} words here. "
+            f"{apart.network:.1g}. Counted while they run, a network takes {work['network']:,} "
+            f"operations a word, a product {work['product']:,}, a lookup {work['lookup']:,}: "
+            f"product and lookup need {times['product']:.2f} and {times['lookup']:.3f} ms "
+            f"for {n_read} words here. "
             f"{touched:,} rows of the matrix have a gradient.{unmet(parts)}"
         ),
         numbers={
@@ -106,8 +112,25 @@ def embedding(
 
 def _both_ways(x: Tensor, ids: Tensor, matrix: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Vectors and gradients: of inputs (N, V) times the matrix, and of its rows at ids (N,)."""
-    ways = (lambda m: x @ m, lambda m: F.embedding(ids, m))
+    ways = (lambda m: _product(x, m), lambda m: _lookup(ids, m))
     return [_with_gradient(way, matrix) for way in ways]
+
+
+def _product(x: Tensor, matrix: Tensor) -> Tensor:
+    """Inputs (N, V) times a matrix (V, D)."""
+    return x @ matrix
+
+
+def _lookup(ids: Tensor, matrix: Tensor) -> Tensor:
+    """The rows of a matrix (V, D) at ids (N,)."""
+    return F.embedding(ids, matrix)
+
+
+def operations(work: Callable[[], Tensor]) -> int:
+    """Multiplications and additions, as torch counts them while the work is done."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counted:
+        work()
+    return counted.get_total_flops()
 
 
 def _gradients(seed: int) -> str:

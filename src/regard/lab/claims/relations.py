@@ -4,7 +4,8 @@ Clark et al. (2019) asked of each head of BERT how often the word it looks at mo
 grammar ties to the word that asks, in both directions, beside the best fixed offset (*the word
 after*). Here the encoder of a translator is asked, which was never told of grammar; the trees are
 those of which the world ``sentences`` writes its sentences. A head and an offset are chosen on some
-sentences and scored on others. ``run`` takes a translator of your own, and ``trees`` a treebank in
+sentences and scored on others; what the head is ahead by must be no luck, in a bootstrap over
+sentences. ``run`` takes a translator of your own, and ``trees`` a treebank in
 CoNLL-U (its nsubj, obj, det and case).
 """
 
@@ -30,6 +31,7 @@ from regard.evaluation.attention import (
     Watched,
     words_matrix,
 )
+from regard.lab.differences import Difference, difference
 from regard.lab.result import Result, percent, unmet
 from regard.lab.translators import opened_translator
 from regard.tasks.translation_scores import SELF, word_ids
@@ -69,6 +71,8 @@ class _Found(NamedTuple):
     upward: bool
     n: int
     """Relations of the kind on which both are scored."""
+    ahead: Difference
+    """Of a sentence: the share that the head finds, less that of the offset."""
 
 
 def relations(
@@ -87,7 +91,7 @@ def relations(
     valid, test = seen[::2], seen[1::2]
     found = {kind: _found(kind, valid, test) for kind in KINDS}
     parts = {
-        f"a head finds the {kind} better than an offset": one.head.test > one.offset
+        f"a head finds the {kind} better than an offset": one.ahead.positive
         for kind, one in found.items()
     }
     told = "; ".join(
@@ -98,7 +102,8 @@ def relations(
         verdict=all(parts.values()),
         finding=(
             "Right words found by the best head, and in brackets by the best fixed offset, on "
-            f"{len(test)} sentences that chose neither: {told}." + unmet(parts)
+            f"{len(test)} sentences that chose neither: {told}. Better is what a bootstrap over "
+            "these sentences says is no luck; it was one training." + unmet(parts)
         ),
         numbers={
             **{f"{kind}: best head": one.head.test for kind, one in found.items()},
@@ -107,6 +112,11 @@ def relations(
                 for kind, one in found.items()
             },
             **{f"{kind}: fixed offset": one.offset for kind, one in found.items()},
+            **{f"{kind}: head ahead by": one.ahead.mean for kind, one in found.items()},
+            **{
+                f"{kind}: head ahead by, 95 %": [one.ahead.low, one.ahead.high]
+                for kind, one in found.items()
+            },
             **{f"{kind}: which head": str(one.head.label) for kind, one in found.items()},
         },
         pictures=(_picture(found, test),),
@@ -122,8 +132,11 @@ def _found(kind: str, valid: Sequence[Seen], test: Sequence[Seen]) -> _Found:
         if not asked or not other:
             raise DataError(f"the sentences have no {kind} to look for; give more, or other trees")
         choice = ANTECEDENTS.chosen(asked, other)
-        rule = fixed_offset([one.links for one in asked], [one.links for one in other])
-        choices.append(_Found(choice, rule, upward, sum(len(one.links) for one in other)))
+        offset = best_offset([one.links for one in asked])
+        rule = share_at(offset, [one.links for one in other])
+        ahead = difference([_ahead(one, choice.label, offset) for one in other])
+        n = sum(len(one.links) for one in other)
+        choices.append(_Found(choice, rule, upward, n, ahead))
     return max(choices, key=lambda one: one.head.valid)
 
 
@@ -132,13 +145,28 @@ def _watched(kind: str, seen: Sequence[Seen], upward: bool) -> list[Watched]:
     return [Watched(weights, links) for links, weights in both if links]
 
 
+def _ahead(sentence: Watched, label: Hashable, offset: int) -> float:
+    """The share of the words of a sentence that a head finds, less that of an offset."""
+    return ANTECEDENTS.by_head([sentence])[label] - share_at(offset, [sentence.links])
+
+
 def fixed_offset(valid: Sequence[Links], test: Sequence[Links]) -> float:
     """The share on ``test`` of words that find theirs at the offset most frequent on ``valid``."""
-    offsets = Counter(there - here for links in valid for here, there in links)
+    return share_at(best_offset(valid), test)
+
+
+def best_offset(sentences: Sequence[Links]) -> int:
+    """How far behind the word that asks the one that it should find stands most often."""
+    offsets = Counter(there - here for links in sentences for here, there in links)
     (offset, _), *_ = offsets.most_common(1)
+    return offset
+
+
+def share_at(offset: int, sentences: Sequence[Links]) -> float:
+    """The share of words that find theirs at an offset."""
     right = [
         (here, here + offset) in links
-        for links in map(list, test)
+        for links in map(list, sentences)
         for here in dict.fromkeys(here for here, _ in links)
     ]
     return sum(right) / len(right)
@@ -217,13 +245,14 @@ def _picture(found: Mapping[str, _Found], test: Sequence[Seen]) -> str:
 
 
 def _table(found: Mapping[str, _Found]) -> Table:
-    header = ["Relation", "Best head", "From", "Head", "Shuffled", "Fixed offset", "Of"]
+    header = ["Relation", "Best head", "From", "Head", "Shuffled", "Fixed offset", "Ahead", "Of"]
     rows = [
         (
             kind,
             str(one.head.label),
             "what depends" if one.upward else "what it depends on",
             *(f"{100 * x:.0f} %" for x in (one.head.test, one.head.baseline, one.offset)),
+            str(one.ahead),
             str(one.n),
         )
         for kind, one in found.items()

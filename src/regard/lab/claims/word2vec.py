@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from regard.data.word_vectors import write_vectors
 from regard.data.worlds.sentences import build_sentences
 from regard.lab.result import Result, listed
-from regard.lab.translators import translator
+from regard.lab.translators import sentence_losses, translator, word_vectors
+from regard.tasks.vectors import WordVectors
 from regard.text import words
-from regard.training.skip_gram import WordVectors, train_vectors
 from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
@@ -35,6 +35,7 @@ SHOWN = ("dog", "red", "sees", "chien", "rouge")
 COMPARED = ("dog", "cat", "horse", "red", "black", "big", "sees", "loves", "chien", "chat", "rouge")
 """Words whose cosines are drawn."""
 _WIDTH = 64
+_QUICK_VECTORS = ("max_steps=600", "batch_tokens=512")
 Array = NDArray[np.float64]
 
 
@@ -50,11 +51,12 @@ def word2vec(
     """Losses with vectors and without; unless ``company`` holds, texts are words in any order."""
     world = build_sentences(n_train=n_texts)
     texts = [words.split(text) for pair in world["train"] for text in (pair.source, pair.target)]
-    vectors = train_vectors(texts if company else scattered(texts, seed), d_model=_WIDTH, seed=seed)
     seeds = range(seed, seed + n_seeds)
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "vectors.txt"
-        write_vectors(file, *vectors)
+        read, file = (Path(folder) / name for name in ("texts.txt", "vectors.txt"))
+        read.write_text("\n".join(map(" ".join, texts if company else scattered(texts, seed))))
+        vectors = word_vectors(read, f"d_model={_WIDTH}", f"train.seed={seed}", *_QUICK_VECTORS)
+        write_vectors(file, vectors.words, vectors.vectors)
         begun = [_losses(n_pairs, steps, one, f"vectors={file}") for one in seeds]
     drawn = [_losses(n_pairs, steps, one) for one in seeds]
     saved = np.mean(drawn, axis=0) - np.mean(begun, axis=0)  # (sentences,)
@@ -68,7 +70,11 @@ def word2vec(
         for name, some in means.items()
         for one, loss in zip(seeds, some, strict=True)
     }
-    near = {word: nearest(vectors, word) for word in SHOWN if word in vectors.words}
+    near = {
+        word: [one.text for one in vectors.neighbours(word, 3)]
+        for word in SHOWN
+        if word in vectors.words
+    }
     gained = float(saved.mean())
     in_every_seed = all(a < b for a, b in zip(*means.values(), strict=True))
     return Result(
@@ -116,9 +122,7 @@ def _losses(n_pairs: int, steps: int, seed: int, *more: str) -> Array:
     quick = ("lr=3e-3", "warmup_steps=30", "average=0.0", "batch_tokens=512")
     told = (f"max_steps={steps}", f"train.seed={seed}")
     run, data = translator("transformer", *small, *quick, *told, *more)
-    test = data.splits["test"][:300]
-    judged = run.token_scores([one.source for one in test], [one.target for one in test])
-    return np.array([-float(one.log_probs.mean()) for one in judged])
+    return sentence_losses(run, data.splits["test"][:300])
 
 
 def opposite(saved: Array, n_draws: int = 1000) -> float:
@@ -131,18 +135,8 @@ def opposite(saved: Array, n_draws: int = 1000) -> float:
     return (n_opposite + 1) / (n_draws + 1)
 
 
-def nearest(vectors: WordVectors, word: str, n: int = 3) -> list[str]:
-    """The words whose vectors have the largest cosine with that of a word, itself left out."""
-    cosines = _unit(vectors.vectors) @ _unit(vectors.vectors)[vectors.words.index(word)]
-    best = np.argsort(-cosines, kind="stable")[: n + 1]
-    return [vectors.words[i] for i in best if vectors.words[i] != word][:n]
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
 def _cosines(vectors: WordVectors) -> str:
     known = [word for word in COMPARED if word in vectors.words]
-    rows = _unit(vectors.vectors[[vectors.words.index(word) for word in known]])
-    return matrix((rows @ rows.T).clip(0).tolist(), known, known, title="Cosines of word vectors")
+    rows = vectors.vectors[[vectors.words.index(word) for word in known]]
+    unit = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return matrix((unit @ unit.T).clip(0).tolist(), known, known, title="Cosines of word vectors")
