@@ -107,8 +107,8 @@ def test_only_what_is_written_word_by_word_has_a_future(visit):
         """async (cases) => {
              const { CLAIMS } = await import("/static/claims.js");
              const steps = { name: "decoder.self", columns: ["a"] };
-             const needs = ([side, columns]) => CLAIMS.future.needs({ side, columns, steps, rows: ["a"] });
-             return cases.map(needs);
+             const told = ([side, columns]) => ({ side, columns, steps, rows: ["a"] });
+             return cases.map((one) => CLAIMS.future.needs(told(one)));
            }""",
         cases,
     ) == [wanted for _, _, wanted in AXES.values()]
