@@ -17,13 +17,17 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: demo test test-all browser pictures figures docs references wheel notebooks check setup lock format clean
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+.PHONY: help demo test test-all browser pictures figures docs references wheel notebooks check setup lock format clean
 
 setup: $(STAMP)
 
 # pip checks the hashes of all packages of a command or of none. So everything but torch comes first;
 # the second command finds it installed, and adds torch (see .ci/lock.py) and the project.
 $(STAMP): pyproject.toml constraints.txt requirements/dev.txt
+	@echo 'installing into .venv, about 3 GB: some minutes'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install -q --no-build-isolation -c constraints.txt -e '.[dev]'

@@ -279,7 +279,7 @@ def _slots_made_of(
     at = head * attention.n_kv_heads // attention.n_heads  # heads may share keys
     keys = calls[attention.to_k].output[0].unflatten(-1, (attention.n_kv_heads, -1))[:, at]
     kernel = window.to_key[at].unflatten(0, (STRIDE, -1)).to(keys.dtype)  # (3, Dk, Dk)
-    parts = torch.einsum("nk,nkd->nd", keys, kernel[torch.arange(len(keys)) % STRIDE])
+    parts = torch.einsum("tk,tkj->tj", keys, kernel[torch.arange(len(keys)) % STRIDE])
     return _array(keys), _array(parts)
 
 
