@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import __version__
+from regard.checkpoints.environment import note_start
 from regard.checkpoints.run_folder import (
     RunFolder,
     save_config,
@@ -151,6 +152,9 @@ def _prepared(
             say(f"nothing to resume in {folder.path}; starting at step 0")
         # Only now is nothing left that could go wrong.
         ranks.by_writer(lambda: _begin(prepared, folder))
+    start = 0 if snapshot is None else snapshot.step
+    here: dict[str, Any] = {"version": __version__, "device": place, "processes": ranks.n}
+    ranks.by_writer(lambda: note_start(folder, step=start, **here))
     claim.begin()
     return prepared, trainer, expected
 
@@ -272,6 +276,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
                 shutil.rmtree(folder.path / name)
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
         of_any = (folder.model_config, folder.weights, folder.metrics, folder.film, folder.report)
+        of_any += (folder.environment,)
         (folder.path / IDS).unlink(missing_ok=True)
         for path in (folder.scores, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
