@@ -20,6 +20,7 @@ from regard.core import plugins
 from regard.core.errors import ConfigError
 from regard.runs import progress
 from regard.tasks.deeds import HOMES
+from regard.visual.heads import conditions
 
 # ------------------------------------------------------------------ training
 
@@ -296,7 +297,8 @@ def test_heads_are_measured_on_texts_of_a_list_too(paths, tmp_path):
     opened, texts = regard.load(paths["classification"]), ["a b c", "d e", "c a"]
     (tmp_path / "texts").write_text("\n".join(texts))
     listed, read = opened.heads(texts=texts).as_json(), opened.heads(texts=tmp_path / "texts")
-    assert listed == {**read.as_json(), "split": "texts"}
+    assert listed == {**read.as_json(), "split": "a list"}
+    assert "3 texts of a list" in conditions(listed)
 
 
 def test_every_deed_has_a_home():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import __version__
-from regard.checkpoints.environment import note_start
+from regard.checkpoints.environment import note_start, plugin_changes
 from regard.checkpoints.run_folder import (
     RunFolder,
     save_config,
@@ -144,6 +144,8 @@ def _prepared(
     if snapshot is not None:
         trainer.restore(snapshot)
         say(f"resuming at step {snapshot.step}")
+        for change in plugin_changes(folder):
+            say(change)
         if ranks.is_writer and (told := claim.changed_rate(snapshot.step, prepared.config.d_model)):
             say(told)
         ranks.by_writer(lambda: claim.go_on(folder, prepared.recipe))
@@ -276,9 +278,8 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
                 shutil.rmtree(folder.path / name)
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
         of_any = (folder.model_config, folder.weights, folder.metrics, folder.film, folder.report)
-        of_any += (folder.environment,)
         (folder.path / IDS).unlink(missing_ok=True)
-        for path in (folder.scores, *of_any, *of_tasks, folder.settings):
+        for path in (folder.scores, folder.environment, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
     save_config(folder, prepared.config)
