@@ -43,7 +43,7 @@ def load_plugins(names: Iterable[str]) -> None:
         with _telling(name, module):
             _from_path(module, path) if path else importlib.import_module(module)
         _loaded[module] = name
-        _digests[module] = _digest(sys.modules[module].__file__)
+        _digests[module] = _digest(getattr(sys.modules[module], "__file__", None))
 
 
 def load_installed_plugins() -> None:
@@ -105,13 +105,10 @@ def _path(name: str) -> Path | None:
 
 
 def _digest(file: str | None) -> str:
-    """Of a module's file, or of all that lies in a package; a namespace has no code of its own."""
-    found = hashlib.sha256()
-    if file is None:
-        return found.hexdigest()
-    path = Path(file)
+    """Of a module's file, or of all code of a package; of nothing where there is no file of it."""
+    found, path = hashlib.sha256(), Path(file or "")
     for one in sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]:
-        found.update(one.read_bytes())
+        found.update(one.read_bytes() if one.is_file() else b"")
     return found.hexdigest()
 
 

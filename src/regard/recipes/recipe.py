@@ -79,12 +79,11 @@ def _on_its_base(raw: dict[str, Any], chain: tuple[str, ...]) -> dict[str, Any]:
     base, own = raw["base"], {key: value for key, value in raw.items() if key != "base"}
     if not isinstance(base, str):
         raise ConfigError(f"base={base!r}: give the name of a built-in recipe, or a YAML file")
-    if base not in builtin_names() and chain:
-        base = str(Path(chain[-1]).parent / base)
-    if base in chain:
-        raise ConfigError(
-            f"recipes build on one another in a circle: {' -> '.join((*chain, base))}"
-        )
+    if base not in builtin_names():
+        base = str(Path(chain[-1]).parent / base) if chain else base
+        if Path(base).resolve() in {Path(one).resolve() for one in chain}:
+            circle = " -> ".join((*chain, base))
+            raise ConfigError(f"recipes build on one another in a circle: {circle}")
     try:
         below = _on_its_base(_read(base), (*chain, base))
     except ConfigError as error:

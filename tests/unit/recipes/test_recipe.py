@@ -212,11 +212,13 @@ def test_a_size_brings_what_the_base_says_of_it(tmp_path):
         ),
         ("away.yaml", r"base of recipe \S+mine.yaml: there is no file \S+away.yaml"),
         ("mine.yaml", "in a circle"),
+        ("../recipes/mine.yaml", "in a circle"),
         ("[copy]", r"base=\['copy'\]: give the name of a built-in recipe"),
     ],
 )
 def test_a_base_that_is_none_is_explained(tmp_path, base, message):
-    path = tmp_path / "mine.yaml"
+    path = tmp_path / "recipes" / "mine.yaml"
+    path.parent.mkdir()
     path.write_text(f"base: {base}\n")
     with pytest.raises(ConfigError, match=message):
         load_recipe(str(path))
