@@ -185,7 +185,7 @@ def test_models_and_recipes_are_listed(run):
 
 def test_the_schema_of_recipes_is_json(run):
     schema = json.loads(run("train", "--schema")[1])
-    sections = {"task", "data", "text", "model", "train", "decode", "plugins"}
+    sections = {"task", "data", "text", "model", "train", "decode", "plugins", "base"}
     assert set(schema["properties"]) == sections
     families = {
         one["title"]: one["properties"] for one in schema["$defs"]["ModelSettings"]["oneOf"]

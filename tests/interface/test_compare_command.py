@@ -10,6 +10,7 @@ import yaml
 from rich.console import Console
 
 from regard.cli.main import main
+from regard.runs.comparison import mean_and_spread
 from regard.visual.tables import Table, pieces, show_table
 
 
@@ -36,8 +37,9 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
         "parameters", "training_flops", "grid_flops", "seconds", "lr", "bleu", "bleu_deviation",
         "chrf", "exact_match", "p_value", "aer", "by_length", "error",
     }  # fmt: skip
-    first, second, *_ = told.splitlines()
+    first, grid, second, *_ = told.splitlines()
     assert first.startswith("regard: 2.375 × 2e8flops to go, or more: how long")
+    assert grid.startswith("regard: small: learning rate: tries 0.0025, 0.005, 0.01, around the")
     assert second == "regard: small: trying learning rate 0.0025, 0.5 of the budget"
     assert told.count(" to go\n") == len(row["lr_grid"])  # after each but the last
     assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == json.loads(shown)
@@ -105,6 +107,13 @@ def test_a_wide_table_is_shown_in_pieces_that_fit():
     assert (first.header, first.rows) == (["system", "aaaa", "bbbb"], [["x", "1", "2"]])
     assert (second.header, second.rows) == (["system", "cccc"], [["x", "3"]])
     assert len(pieces(table, 4, margin=3)) == 3  # one column at least
+
+
+def test_a_deviation_is_shown_with_its_spaces_in_a_terminal():
+    table = Table("", ["system", "BLEU"], [["x", mean_and_spread(0.04, 0.001, 1, 2)]])
+    text = io.StringIO()
+    show_table(table, Console(file=text, width=40), ruled=True)
+    assert "0.04\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.00" in text.getvalue()
 
 
 @pytest.mark.parametrize("ruled", [False, True])

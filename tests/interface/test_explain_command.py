@@ -70,7 +70,7 @@ def test_the_name_of_the_file_is_enough(run_path, tmp_path, capsys):
         "a.html": "<!DOCTYPE html>",
         "a.svg": "<svg",
         "a.JSON": "{",
-        "a.csv": ",",
+        "a.csv": '"decoder.cross, layer ',
         "a.tex": "\\begin{tikzpicture}",
         "a.txt": "a b",
         "a": "a b",

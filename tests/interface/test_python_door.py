@@ -16,9 +16,11 @@ from text_runs import short_run
 import regard
 from regard.checkpoints.run_folder import model_tensors
 from regard.checkpoints.snapshots import SnapshotStore
+from regard.core import plugins
 from regard.core.errors import ConfigError
 from regard.runs import progress
 from regard.tasks.deeds import HOMES
+from regard.visual.heads import conditions
 
 # ------------------------------------------------------------------ training
 
@@ -248,6 +250,36 @@ def test_a_run_is_exported_as_the_command_line_does_it(run, run_path, tmp_path):
         regard.load(run_path).export("onx", tmp_path / "other")
 
 
+def test_a_run_is_given_its_plugins_and_tells_of_one_that_has_changed(
+    settings, tmp_path, monkeypatch, capsys
+):
+    plugin, out = tmp_path / "my_door_plugin.py", tmp_path / "run"
+
+    def forget():
+        monkeypatch.setattr(plugins, "_loaded", {})
+        monkeypatch.delitem(sys.modules, plugin.stem, raising=False)
+
+    plugin.write_text("x = 1\n")
+    forget()
+    regard.train(settings, out, max_steps=2, plugins=[plugin])
+    (start,) = json.loads((out / "environment.json").read_text())["starts"]
+    assert (start["regard"], start["torch"]) == (regard.__version__, torch.__version__)
+    assert (start["step"], start["threads"]) == (0, torch.get_num_threads())
+    forget()
+    with pytest.raises(regard.ConfigError, match=r"my_door_plugin.py, or plugins=\["):
+        regard.load(out)
+    capsys.readouterr()
+    regard.load(out, plugins=[plugin])
+    assert capsys.readouterr().err == ""
+    plugin.write_text("x = 2\n")
+    forget()
+    regard.load(out, plugins=[plugin])
+    told = capsys.readouterr().err
+    assert "my_door_plugin.py has changed since this run was trained" in told
+    assert told.count("\n") == 1
+    forget()
+
+
 def test_evaluations_are_told_where_else_to_look(run_path, tmp_path, settings, corpus):
     opened = regard.load(run_path)
     source, reference = corpus["test"]
@@ -265,7 +297,8 @@ def test_heads_are_measured_on_texts_of_a_list_too(paths, tmp_path):
     opened, texts = regard.load(paths["classification"]), ["a b c", "d e", "c a"]
     (tmp_path / "texts").write_text("\n".join(texts))
     listed, read = opened.heads(texts=texts).as_json(), opened.heads(texts=tmp_path / "texts")
-    assert listed == {**read.as_json(), "split": "texts"}
+    assert listed == {**read.as_json(), "split": "a list"}
+    assert "3 texts of a list" in conditions(listed)
 
 
 def test_every_deed_has_a_home():

@@ -51,6 +51,8 @@ class RunFolder:
         """One held-out example as the model saw it at every validation, where that was filmed."""
         self.scores = path / "scores.json"
         """What the finished model was measured to do, and what it cost."""
+        self.environment = path / "environment.json"
+        """Versions, threads and plug-ins that it was trained with (``environment``)."""
         self.checkpoints = path / "checkpoints"
         """What resuming needs."""
         self.report = path / "report.html"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.completion import recipe_names
 from regard.cli.terminal import Json, RunPath, note
 from regard.cli.terminal import write as write_text
 
@@ -24,10 +25,21 @@ def models() -> None:
         print(f"{name:16} {preset.summary}; sizes: {', '.join(preset.sizes)}; recipes: {recipes}")
 
 
-def recipes() -> None:
-    """List the built-in recipes."""
-    from regard.recipes.recipe import builtin_recipes
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Print this recipe, to read or to copy.", autocompletion=recipe_names),
+    ] = None,
+) -> None:
+    """List the built-in recipes, or print the text of one.
 
+    A recipe of yours can say `base: NAME` and then only what it has otherwise.
+    """
+    from regard.recipes.recipe import builtin_recipes, recipe_text
+
+    if name is not None:
+        print(recipe_text(name), end="")
+        return
     for name, headline in builtin_recipes().items():
         print(f"{name:16} {headline}")
 

@@ -75,7 +75,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "draw": ("regard draw transformer", "regard draw runs/mine --out model.svg"),
     "info": ("regard info runs/mine --json",),
     "models": ("regard models",),
-    "recipes": ("regard recipes",),
+    "recipes": ("regard recipes", "regard recipes transformer"),
 }
 
 _SPEED = "what is measured takes a minute or more, and tests assert no speed"

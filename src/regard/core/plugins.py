@@ -8,6 +8,7 @@ plug-ins that it needs, and whoever loads it brings them.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -22,6 +23,9 @@ GROUP = "regard"  # the entry-point group in which installed packages name their
 
 _loaded: dict[str, str] = {}
 """Module name → the name under which the plug-in was asked for, in order of loading."""
+
+_digests: dict[str, str] = {}
+"""Module name → the SHA-256 of the code that was imported."""
 
 _installed_are_loaded = False
 
@@ -39,6 +43,7 @@ def load_plugins(names: Iterable[str]) -> None:
         with _telling(name, module):
             _from_path(module, path) if path else importlib.import_module(module)
         _loaded[module] = name
+        _digests[module] = _digest(getattr(sys.modules[module], "__file__", None))
 
 
 def load_installed_plugins() -> None:
@@ -59,12 +64,19 @@ def loaded_plugins() -> list[str]:
     return list(_loaded.values())
 
 
+def plugin_digests() -> dict[str, str]:
+    """Module name → the SHA-256 of each plug-in loaded by name; of a package, of all its code."""
+    return {module: _digests[module] for module in _loaded}
+
+
 def require_plugins(names: Iterable[str], who: str) -> None:
     """Refuse to go on where one of the plug-ins that ``who`` needs was not loaded."""
     missing = [name for name in names if module_name(name) not in _loaded]
     if missing:
         flags = " ".join(f"--plugin {name}" for name in missing)
-        raise ConfigError(f"{who} needs plug-in {', '.join(missing)}: add {flags}")
+        raise ConfigError(
+            f"{who} needs plug-in {', '.join(missing)}: add {flags}, or plugins={missing} in Python"
+        )
 
 
 def module_name(name: str) -> str:
@@ -90,6 +102,14 @@ def _path(name: str) -> Path | None:
     if path.is_dir():
         raise ConfigError(f"plug-in {name} is a folder without an __init__.py")
     raise ConfigError(f"plug-in {name} does not exist")
+
+
+def _digest(file: str | None) -> str:
+    """Of a module's file, or of all code of a package; of nothing where there is no file of it."""
+    found, path = hashlib.sha256(), Path(file or "")
+    for one in sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]:
+        found.update(one.read_bytes() if one.is_file() else b"")
+    return found.hexdigest()
 
 
 def _from_path(module: str, path: Path) -> None:

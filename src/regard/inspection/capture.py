@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.functional.attend import ScoreFn, wide
 from regard.functional.positions import Alibi
@@ -37,6 +38,7 @@ T = TypeVar("T")
 COMPRESSED = ".compressed"  # ends the name of an attention whose keys are slots of a text
 POOL = "encoder.head.pool"  # attention of a head that pools a text: it has one row
 Place = tuple[str, int]  # which attention: its name, such as ``decoder.cross``, and its layer
+OTHERS = "use regard.look(model, tokenizer, text) to see into a model of another library"
 Weights = NDArray[np.float32]  # (H, T, S): row = who asks, column = who is looked at
 
 
@@ -72,10 +74,16 @@ class Views(dict[Place, AttentionCalls]):
 
     def __repr__(self) -> str:
         if not self:
-            return "<Views of a model without attention>"
+            return f"<Views of a model without attention of ours; {OTHERS}>"
         lines = [f"  {name!r}, {layer}: {view!r}" for (name, layer), view in self.items()]
         names = counted(len(self), "attention")
         return "\n".join([f"<Views of {names}; views[name, layer].weights():", *lines]) + ">"
+
+    def __missing__(self, place: Any) -> AttentionCalls:
+        if not self:
+            raise ConfigError(f"the model that was watched has no attention of ours: {OTHERS}")
+        known = ", ".join(f"views[{name!r}, {layer}]" for name, layer in self)
+        raise ConfigError(f"there is no attention {place!r}; there are {known}")
 
 
 @contextmanager

@@ -26,11 +26,13 @@ from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recip
 def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A built-in recipe by name, a YAML file, or the sections themselves as a mapping.
 
-    Then ``section.key=value`` for each override. Its plug-ins are loaded; those that were loaded
+    One that has a ``base`` is that recipe with what it says itself put over it. Then
+    ``section.key=value`` for each override. Its plug-ins are loaded; those that were loaded
     before become its own, for its run needs them.
     """
     given = isinstance(named, Mapping)
     raw, overrides = plain_data(named) if given else _read(str(named)), [*overrides]
+    raw = _on_its_base(raw, () if given else (str(named),))
     if isinstance(plugins := raw.get("plugins"), list):  # anything else is told with the settings
         load_plugins(one for one in plugins if isinstance(one, str))
     _resize(raw, overrides)
@@ -64,6 +66,48 @@ def recipe_of_run(path: Path, overrides: Iterable[str] = ()) -> Recipe:
             f"folder: look at it, then give it as the recipe, {folder.settings}"
         )
     return load_recipe(str(folder.settings), overrides)
+
+
+def _on_its_base(raw: dict[str, Any], chain: tuple[str, ...]) -> dict[str, Any]:
+    """A recipe put over the one that it names as ``base``, which may have a base too.
+
+    The base is a built-in recipe or a file, whose name counts from the folder of the recipe that
+    says it. ``chain`` are the recipes that led here.
+    """
+    if "base" not in raw:
+        return raw
+    base, own = raw["base"], {key: value for key, value in raw.items() if key != "base"}
+    if not isinstance(base, str):
+        raise ConfigError(f"base={base!r}: give the name of a built-in recipe, or a YAML file")
+    if base not in builtin_names():
+        base = str(Path(chain[-1]).parent / base) if chain else base
+        if Path(base).resolve() in {Path(one).resolve() for one in chain}:
+            circle = " -> ".join((*chain, base))
+            raise ConfigError(f"recipes build on one another in a circle: {circle}")
+    try:
+        below = _on_its_base(_read(base), (*chain, base))
+    except ConfigError as error:
+        who = f"recipe {chain[-1]}" if chain else "the recipe"
+        raise ConfigError(f"base of {who}: {error}") from None
+    model = own.get("model")
+    if isinstance(model, dict) and "size" in model:
+        sizes = below.get("sizes", {})
+        _resize(below, [f"model.size={model['size']}"])
+        below["sizes"] = sizes  # a --set may ask for yet another
+    some, more = below.get("plugins"), own.get("plugins")
+    if isinstance(some, list) and isinstance(more, list):
+        own["plugins"] = [*some, *(one for one in more if one not in some)]
+    return _put_over(below, own)
+
+
+def _put_over(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which those of ``own`` go before; sections are mixed, anything else replaced."""
+    mixed = {
+        key: _put_over(below[key], value)
+        for key, value in own.items()
+        if isinstance(value, dict) and isinstance(below.get(key), dict)
+    }
+    return {**below, **own, **mixed}
 
 
 def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -150,6 +194,23 @@ def builtin_recipes() -> dict[str, str]:
     return {name: line.removeprefix("#").strip() for name, line in first.items()}
 
 
+def recipe_text(name: str) -> str:
+    """A recipe as it is written, with its comments: a built-in one, or a YAML file."""
+    known = builtin_names()
+    check_there(name)
+    if name in known:
+        return (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+    if not (path := Path(name)).is_file():
+        raise ConfigError(
+            f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
+            f"{', '.join(known)}"
+        )
+    try:
+        return read_text(path, MOST_BYTES)
+    except CheckpointError as error:
+        raise ConfigError(f"recipe: {error}") from None
+
+
 def recipes_by_preset() -> dict[str, list[str]]:
     """The built-in recipes of each preset; one of the preset's own name first."""
     default = ModelSettings.model_fields["preset"].default
@@ -162,20 +223,7 @@ def recipes_by_preset() -> dict[str, list[str]]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    known = builtin_recipes()
-    check_there(name)
-    if name in known:
-        text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
-    elif (path := Path(name)).is_file():
-        try:
-            text = read_text(path, MOST_BYTES)
-        except CheckpointError as error:
-            raise ConfigError(f"recipe: {error}") from None
-    else:
-        raise ConfigError(
-            f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
-            f"{', '.join(known)}"
-        )
+    text = recipe_text(name)
     try:
         raw = parse_yaml(text)
     except ConfigError as error:

@@ -22,13 +22,15 @@ from regard.data.settings import DataSettings
 from regard.data.splits import load_records
 from regard.data.worlds.registry import WORLDS
 from regard.decoding.settings import DecodeSettings
+from regard.models.presets import resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
 from regard.runs import comparison as results
-from regard.runs.claims import settings_changes
+from regard.runs.claims import MAY_CHANGE, settings_changes
 from regard.runs.comparison import Comparison, SystemRow
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.side_by_side import ALONE, Crew, Line, train_side_by_side
 from regard.runs.trainings import Entry, SystemTrainings, Watching, untold, unwatched
+from regard.tasks.base import TASKS
 from regard.tasks.opening import pick_device
 from regard.tasks.recipe import SECTIONS, Recipe
 from regard.text.settings import TextSettings
@@ -37,6 +39,12 @@ SHARED = ("data", "text", "decode")
 """Sections of a recipe that all systems have in common; model and train are a system's own."""
 SPLITS = (results.SPLIT, "long")
 """What is translated where the data has it; ``long`` only counts in the scores by length."""
+
+DECIDED = {*MAY_CHANGE, "lr", "seed", "init"}
+"""Settings of ``train`` in which systems do not differ: the comparison decides them, or they change
+no step."""
+COMPARED = {"score", "family"}
+"""Settings of a model that are its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,30 @@ def system_name(system: str) -> str:
     """A recipe's name, without folder and ending."""
     name = Path(system).name
     return name.removesuffix(".yaml").removesuffix(".yml") or name
+
+
+def differences(systems: Mapping[str, Recipe]) -> dict[str, list[Any]]:
+    """Settings in which systems differ beside their names and scores -> the value of each system.
+
+    Of models of one preset, every setting counts; those of others are other models, of which only
+    dropout can be laid side by side.
+    """
+    trained = [recipe.train.model_dump(mode="json") for recipe in systems.values()]
+    built = [_built(recipe) for recipe in systems.values()]
+    names = set.intersection(*map(set, built)) - COMPARED
+    if len({recipe.model.preset for recipe in systems.values()}) > 1:
+        names &= {"dropout"}
+    found = {f"train.{name}": [one[name] for one in trained] for name in trained[0]}
+    found = {name: x for name, x in found.items() if name.removeprefix("train.") not in DECIDED}
+    found |= {f"model.{name}": [one[name] for one in built] for name in built[0] if name in names}
+    return {name: values for name, values in found.items() if values != values[:1] * len(values)}
+
+
+def _built(recipe: Recipe) -> dict[str, Any]:
+    """A model's whole configuration, as plain data; sizes that the data decides stand in."""
+    task = TASKS[recipe.task]
+    stand_ins = task.stand_ins(recipe.model_dump(mode="json"))
+    return resolve_for(task.name, task.config, recipe.model, **stand_ins).model_dump(mode="json")
 
 
 def claim(out: Path, asked: Contest) -> None:
@@ -233,6 +265,7 @@ def compare(
         chrf_signature=scores["chrf_signature"],
         best=results.best(rows),
         rows=tuple(rows),
+        differences=differences(asked.systems),
     )
     results.write_comparison(comparison, out)
     return comparison

@@ -36,7 +36,11 @@ HEADER = (
 )  # fmt: skip
 NOTES = (
     ("±", "standard deviation over the seeds"),
-    ("FLOPs", "of one training, forward and backward, padding included; one count for all systems"),
+    (
+        "FLOPs",
+        "of one training, forward and backward, padding included; one count for all systems, of "
+        "matrix products alone: a score that works element by element costs time, and no FLOPs",
+    ),
     ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
     ("Time", "of one training with its validations"),
     (
@@ -103,10 +107,24 @@ class Comparison:
     best: str
     """The system with the highest BLEU."""
     rows: tuple[SystemRow, ...]
+    differences: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Settings in which the systems differ beside their names and scores -> a value a row."""
 
     @property
     def warnings(self) -> list[str]:
         """What speaks against trusting the order of the systems."""
+        return [*self._confounders(), *self._weaknesses()]
+
+    def _confounders(self) -> list[str]:
+        """What may have decided the order in place of the models themselves."""
+        named = [
+            f"{name} ({', '.join(map(_value, values))})"
+            for name, values in self.differences.items()
+        ]
+        return [f"these systems also differ in {', '.join(named)}"] if named else []
+
+    def _weaknesses(self) -> list[str]:
+        """What was not searched or repeated enough."""
         edge = [f"{row.lr:g} of {row.system}" for row in self.done if _is_at_edge(row)]
         told = [f"learning rate {one} is at the edge of its grid" for one in edge]
         return [*told, "one seed, so the order may be chance"] if len(self.seeds) == 1 else told
@@ -137,6 +155,7 @@ class Comparison:
             "seeds": list(self.seeds),
             "best": self.best,
             "warnings": self.warnings,
+            "differences": {name: list(values) for name, values in self.differences.items()},
             "bleu_signature": self.bleu_signature,
             "chrf_signature": self.chrf_signature,
             "systems": [asdict(row) for row in self.rows],
@@ -297,6 +316,11 @@ def plain_table(comparison: Comparison) -> Table:
         values = [*(getattr(row, name) for name in names), *scores, *signatures]
         rows.append(["" if value is None else str(value) for value in values])
     return Table("", [*names, *buckets, "bleu_signature", "chrf_signature"], rows)
+
+
+def _value(value: Any) -> str:
+    """A setting as a recipe writes it."""
+    return json.dumps(value, ensure_ascii=False).strip('"')
 
 
 def _rate(row: SystemRow) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import ConfigError
+from regard.core.plugins import load_plugins
 from regard.core.signals import Stop
 from regard.recipes.recipe import as_overrides, load_recipe, recipe_name
 from regard.runs.compare import compare as run_comparison
@@ -38,6 +39,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     device: str | None = None,
+    plugins: Iterable[str | Path] = (),
     **settings: Any,
 ) -> Any:
     """Train a recipe into the folder ``out``, by default ``runs/RECIPE`` -> the run, to be used.
@@ -45,7 +47,7 @@ def train(
     The recipe is a built-in name, a YAML file or a mapping of its sections. Settings are the keys
     of ``regard train --set``: ``max_steps=100``, or ``**{"train.lr": 1e-3}`` where several sections
     have one. Ctrl-C ends the training well: what was learned so far is what the run does, and
-    ``resume=True`` goes on from there.
+    ``resume=True`` goes on from there. ``plugins`` are files or modules with entries of your own.
 
     >>> import tempfile
     >>> tiny = {"n_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2}
@@ -54,6 +56,7 @@ def train(
     ...     run.recipe.train.max_steps, run.task
     (2, 'translation')
     """
+    load_plugins(map(str, plugins))
     asked, folder = load_recipe(recipe, as_overrides(settings)), folder_for(recipe, out)
     trained = watched_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
     stopped = None if trained is None else trained.outcome.signal
@@ -99,14 +102,17 @@ def compare(
     device: str | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
+    plugins: Iterable[str | Path] = (),
     **settings: Any,
 ) -> Comparison:
     """Train systems on the same data, tokenizer, seeds and budget, and lay them side by side.
 
     Systems are recipes for translators: built-in names or YAML files. ``data`` is a built-in world,
     or a recipe whose data, text and decode to use; settings are those of ``--set``, for all
-    systems. ``jobs`` trains several at once. When it is interrupted, the same call goes on.
+    systems. ``jobs`` trains several at once. ``plugins`` are files or modules with entries of your
+    own. When it is interrupted, the same call goes on.
     """
+    load_plugins(map(str, plugins))
     try:
         return run_comparison(
             [str(system) for system in systems],

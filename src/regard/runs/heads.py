@@ -214,7 +214,7 @@ def heads(
         elif isinstance(texts, str | Path):
             subject = task.given_subject(run, read_texts(str(texts)), Path(texts).name, n)
         else:
-            subject = task.given_subject(run, several(texts), "texts", n)
+            subject = task.given_subject(run, several(texts), "a list", n)
         for line in subject.notes:
             say(line)
         return measured(run, subject, tick)

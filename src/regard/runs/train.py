@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import __version__
+from regard.checkpoints.environment import note_start, plugin_changes
 from regard.checkpoints.run_folder import (
     RunFolder,
     save_config,
@@ -143,6 +144,8 @@ def _prepared(
     if snapshot is not None:
         trainer.restore(snapshot)
         say(f"resuming at step {snapshot.step}")
+        for change in plugin_changes(folder):
+            say(change)
         if ranks.is_writer and (told := claim.changed_rate(snapshot.step, prepared.config.d_model)):
             say(told)
         ranks.by_writer(lambda: claim.go_on(folder, prepared.recipe))
@@ -151,6 +154,9 @@ def _prepared(
             say(f"nothing to resume in {folder.path}; starting at step 0")
         # Only now is nothing left that could go wrong.
         ranks.by_writer(lambda: _begin(prepared, folder))
+    start = 0 if snapshot is None else snapshot.step
+    here: dict[str, Any] = {"version": __version__, "device": place, "processes": ranks.n}
+    ranks.by_writer(lambda: note_start(folder, step=start, **here))
     claim.begin()
     return prepared, trainer, expected
 
@@ -273,7 +279,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
         of_any = (folder.model_config, folder.weights, folder.metrics, folder.film, folder.report)
         (folder.path / IDS).unlink(missing_ok=True)
-        for path in (folder.scores, *of_any, *of_tasks, folder.settings):
+        for path in (folder.scores, folder.environment, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
     save_config(folder, prepared.config)

@@ -25,7 +25,15 @@ from regard.core.signals import Stop
 from regard.models.presets import resolve_for
 from regard.runs.estimate import Budget, changed, steps_within
 from regard.runs.prepare import prepare
-from regard.runs.rates import LEAST_STEPS, SHARES, RateSearch, Trial, search_rate
+from regard.runs.rates import (
+    FIRST,
+    LEAST_STEPS,
+    SHARES,
+    RateSearch,
+    Trial,
+    rate_at,
+    search_rate,
+)
 from regard.runs.train import train
 from regard.tasks.base import TASKS, Prepared
 from regard.tasks.opening import load, pick_device
@@ -140,7 +148,14 @@ class SystemTrainings:
             return RateSearch((), self.lr)
         if self.found is not None:
             return self.found
-        found = search_rate(centre_rate(self.recipe), self._shares(), self._tried)
+        centre = centre_rate(self.recipe)
+        if not any(self.out.glob("lr-*")):
+            rates = ", ".join(f"{rate_at(centre, step):g}" for step in FIRST)
+            self.say(
+                f"{self.name}: learning rate: tries {rates}, around the recipe's or --set's "
+                "train.lr, and more where the best is at an edge"
+            )
+        found = search_rate(centre, self._shares(), self._tried)
         if found.bounded:
             self.say(
                 f"{self.name}: learning rate {found.lr:g} is the last that the grid widens to; "

@@ -112,6 +112,11 @@ def _given(model: nn.Module, tokenizer: Any, text: Any, other: Any, inputs: Any)
     device = next((one.device for one in model.parameters()), torch.device("cpu"))
     if inputs is not None:
         return _from_inputs(model, tokenizer, _moved(inputs, device))
+    if isinstance(text, list | tuple) and any(isinstance(one, str) for one in text):
+        raise ConfigError(
+            f"look takes one text, got {len(text)}: call it for each, or give the second text of a "
+            "pair as the next argument, look(model, tokenizer, a, b)"
+        )
     if not callable(tokenizer):
         raise ConfigError(
             "a text needs the model's tokenizer, a picture its image processor: "

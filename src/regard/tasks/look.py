@@ -399,11 +399,24 @@ class Look:
         """A PNG or PDF of what the SVG shows."""
         return look_figure(self.payload(), form, selected or Selected())
 
-    def save(self, path: str | Path) -> None:
-        """Write one file by the ending of its name; .html works offline (see ``as_file``)."""
-        form = Path(path).suffix.removeprefix(".").lower()
-        drawn = form in ("png", "pdf")
-        write_whole(Path(path), self.as_figure(form) if drawn else self.as_file(form))
+    def save(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+    ) -> None:
+        """Write one file by the ending of its name; .html works offline (see ``as_file``).
+
+        ``name`` is an attention such as ``decoder.cross``; layers and heads count from 0. They say
+        which matrix is written, and in HTML, which holds all as JSON does, what is shown first.
+        """
+        form, chosen = Path(path).suffix.removeprefix(".").lower(), Selected(name, layer, head)
+        if chosen != Selected():  # JSON would not notice what is not there
+            selected_view(self.payload(), chosen).head(head)
+        make = self.as_figure if form in ("png", "pdf") else self.as_file
+        write_whole(Path(path), make(form, chosen))
 
     def __repr__(self) -> str:
         parts = [

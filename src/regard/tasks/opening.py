@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 
 import torch
 
+from regard.checkpoints.environment import plugin_changes
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.numbers import counted, mentioned
+from regard.core.plugins import load_plugins
 from regard.data.records import Pair
 from regard.data.settings import DataSettings
 from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
@@ -269,19 +271,25 @@ def load(
     device: str | None = None,
     verb: Verb | None = None,
     trust_data: bool = False,
+    plugins: Iterable[str | Path] = (),
 ) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
     Several folders are an ensemble, which takes the mean of their probabilities at each step.
     Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused. Data
     outside the folder that a run names is read where it was trained by this user on this machine,
-    or once its data was trusted.
+    or once its data was trusted. ``plugins`` are files or modules that it needs; one that is not
+    as it was when the run was trained is told on stderr.
     """
+    load_plugins(map(str, plugins))
     if not isinstance(path, str | Path):
         return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
     if trust_data:
         remember_data(Path(path), recipe_in(RunFolder(Path(path))).data)
-    return task_of(path, verb).load(path, device=device)
+    run = task_of(path, verb).load(path, device=device)
+    for change in plugin_changes(RunFolder(Path(path))):
+        print(f"regard: {change}", file=sys.stderr, flush=True)
+    return run
 
 
 def task_of(path: str | Path, verb: Verb | None = None) -> Task:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.data.settings import DataSettings
@@ -11,10 +13,19 @@ from regard.text.settings import TextSettings
 from regard.training.settings import TrainSettings
 
 
+def _with_base(schema: dict[str, Any]) -> None:
+    """Recipes in files may build on another, which then has the sections that they lack."""
+    schema["properties"]["base"] = {
+        "type": "string",
+        "description": "A built-in recipe, or a file beside this one, that this one changes.",
+    }
+    schema["anyOf"] = [{"required": schema.pop("required")}, {"required": ["base"]}]
+
+
 class Recipe(BaseModel):
     """A YAML file, checked."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_with_base)
 
     task: str = Field("translation", description="What is learned: an entry of TASKS.")
     plugins: tuple[str, ...] = Field(

@@ -27,6 +27,13 @@ class HeadColumn(NamedTuple):
     format: str
     meaning: str
 
+    def written(self, value: float) -> str:
+        """A number as a table shows it; a change that would be rounded to 0 keeps one digit."""
+        text = f"{self.unit * value:{self.format}}"
+        if self.format.startswith("+") and value and not float(text):
+            text = f"{self.unit * value:+.1g}"
+        return text.replace("-", "−")
+
 
 COLUMNS = (
     HeadColumn("entropy", "entropy", 1, ".2f", "of a row of weights, in bits"),
@@ -100,10 +107,7 @@ def _rounded(
     rows = []
     for i in members:
         row = heads["rows"][i]
-        cells = [
-            "–" if row[c.key] is None else f"{c.unit * row[c.key]:{c.format}}".replace("-", "−")
-            for c in columns
-        ]
+        cells = ["–" if row[c.key] is None else c.written(row[c.key]) for c in columns]
         rows.append([named.format_map(row), *cells, str(heads["clusters"][i])])
     return Table(caption, ["head", *(column.name for column in columns), CLUSTER[0]], rows)
 
@@ -176,10 +180,12 @@ _KEY = (
     "{cost} when the head is ablated{most}; a ring costs none, or cannot be ablated."
 )
 _COSTS = {
-    "loss_change": ("loss added", "{:+.3f} nats per token"),
+    "loss_change": ("loss added", "{:+.2g} nats per token"),
     "moved_change": ("how far vectors turn", "{:.4f}"),
 }
 """What the area of a mark is, and how the largest is told."""
+_FULL = {"loss_change": 0.01}
+"""The least cost that has the largest mark: where none costs more, noise is not to look large."""
 _SAID, _DIGITS = {"bleu_change": "BLEU"}, {"bleu_change": 2}
 
 
@@ -253,9 +259,9 @@ def _marks(
     heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float
 ) -> list[Mark]:
     """Where heads stand; area tells the cost, for that is what an eye compares."""
-    points, (_, costs) = [heads["map"][i] for i in members], cost_of(heads)
+    points, (column, costs) = [heads["map"][i] for i in members], cost_of(heads)
     middle = [(min(axis) + max(axis)) / 2 for axis in zip(*points, strict=True)]
-    largest = _largest(costs) or 1.0
+    largest = max(_largest(costs), _FULL.get(column.key, 0.0)) or 1.0
     return [
         Mark(
             x=left + _PANEL / 2 + scale * (x - middle[0]),

@@ -87,13 +87,13 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
 
 
 def _table(payload: Payload, selected: Selected) -> Table:
-    """A row a query, a column a key, all digits."""
+    """A row a query, a column a key, all digits; the corner says which head of which layer."""
     one = drawn(payload, selected)
     rows = [
         [label, *map(repr, weights)]
         for label, weights in zip(one.rows, one.weights.tolist(), strict=True)
     ]
-    return Table(one.title, ["", *one.columns], rows)
+    return Table(one.title, [one.title, *one.columns], rows)
 
 
 # ------------------------------------------------------------------ HTML and notebooks

@@ -7,6 +7,7 @@ token named ``<script>`` can appear in a picture, but never run in it.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from html import escape as _escape
 
@@ -101,9 +102,12 @@ def escaped(text: str) -> Markup:
 
 
 def printable(text: str) -> str:
-    r"""Text made safe for a terminal: no token can steer it.
+    r"""Text made safe for a terminal: no token can steer it. Spaces of any width stay.
 
     >>> printable("a\x1b[2Jb")
     'a�[2Jb'
     """
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    return "".join(
+        letter if letter.isprintable() or unicodedata.category(letter) == "Zs" else "\ufffd"
+        for letter in text
+    )

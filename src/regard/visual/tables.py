@@ -25,7 +25,7 @@ from rich.table import Table as Grid
 from regard.visual.svg import Markup, element, printable
 
 # Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
-_NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
+_NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-−]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
 # Sizes of LaTeX's letters: command, points that a letter takes, points beside a column.
 _FONTS: Sequence[tuple[str, float, int]] = (
     *(("", 5.0, 6), (r"\small", 4.6, 5), (r"\footnotesize", 4.3, 4)),

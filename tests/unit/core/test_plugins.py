@@ -1,3 +1,4 @@
+import hashlib
 import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint
@@ -104,9 +105,22 @@ def test_a_name_entered_twice_names_both_modules(tmp_path, adds):
     assert FRUIT["apple"] == 0
 
 
+def test_a_plugin_has_the_fingerprint_of_its_code(tmp_path):
+    file = written(tmp_path, "printed.py", "x = 1\n")
+    written(tmp_path, "my_prints/part.py", "y = 1\n")
+    written(tmp_path, "my_prints/__init__.py", "")
+    load_plugins([file, str(tmp_path / "my_prints"), "math"])
+    found = plugins.plugin_digests()
+    assert found["printed"] == hashlib.sha256(b"x = 1\n").hexdigest()
+    assert found["my_prints"] == hashlib.sha256(b"y = 1\n").hexdigest()
+    assert found.keys() == {"printed", "my_prints", "math"}  # one may be part of Python itself
+
+
 def test_a_run_asks_for_the_plugins_that_it_needs(tmp_path):
     path = written(tmp_path, "needed.py", "")
-    with pytest.raises(ConfigError, match=r"^runs/x needs plug-in needed.py: add --plugin needed"):
+    with pytest.raises(
+        ConfigError, match=r"^runs/x needs plug-in needed.py: add --plugin needed.py, or p"
+    ):
         require_plugins(["needed.py"], "runs/x")
     load_plugins([path])
     require_plugins(["needed.py", "elsewhere/needed.py"], "runs/x")

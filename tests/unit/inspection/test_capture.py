@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from regard.core.errors import ConfigError
 from regard.inspection.capture import kept_weights, place, viewpoints, watch
 from regard.layers.viewpoint import Viewpoint
 
@@ -82,4 +83,6 @@ def test_views_are_printed_as_a_summary(model, source, target):
     assert repr(views["decoder.self", 0].calls) == f"[{shown}]"
     with watch(torch.nn.Linear(2, 2)) as none:
         pass
-    assert repr(none) == "<Views of a model without attention>"
+    assert "use regard.look(model, tokenizer, text)" in repr(none)
+    with pytest.raises(ConfigError, match="use regard.look"):
+        none["encoder.self", 0]

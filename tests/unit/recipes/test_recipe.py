@@ -5,6 +5,7 @@ from importlib.resources import files
 import pytest
 import yaml
 
+from regard.cli.main import main
 from regard.core.errors import ConfigError
 from regard.data.records import Corpus, Pair
 from regard.data.splits import read_splits
@@ -180,6 +181,56 @@ def test_a_recipe_may_be_a_file(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("data: {world: sentences}\ntrain: {max_steps: 3}\n")
     assert load_recipe(str(path)).train.max_steps == 3
+
+
+def test_a_recipe_builds_on_another_and_says_only_what_it_has_otherwise(tmp_path):
+    (tmp_path / "near.yaml").write_text("base: transformer\nmodel: {score: dot}\n")
+    (tmp_path / "wide.yaml").write_text("base: near.yaml\nmodel: {d_ff: 64}\n")
+    plain, near = load_recipe("transformer"), load_recipe(str(tmp_path / "near.yaml"))
+    assert near.model.score == "dot"
+    assert near.model_copy(update={"model": plain.model}) == plain
+    wide = load_recipe(str(tmp_path / "wide.yaml"), ["lr=1e-4"])
+    assert (wide.model.score, wide.model.d_ff, wide.train.lr) == ("dot", 64, 1e-4)
+    assert "base" not in wide.model_dump()  # what a run folder keeps is whole
+    assert load_recipe({"base": "copy", "train": {"seed": 7}}).train.seed == 7
+
+
+def test_a_size_brings_what_the_base_says_of_it(tmp_path):
+    path = tmp_path / "paper.yaml"
+    path.write_text("base: transformer\nmodel: {size: base}\ntrain: {label_smoothing: 0.2}\n")
+    found = load_recipe(str(path)).train
+    assert (found.schedule, found.label_smoothing) == ("inverse_sqrt", 0.2)
+    assert load_recipe(str(path), ["size=big"]).model.dropout == 0.3
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (
+            "transfomer",
+            r"base of recipe \S+mine.yaml: there is no file .*did you mean 'transformer'",
+        ),
+        ("away.yaml", r"base of recipe \S+mine.yaml: there is no file \S+away.yaml"),
+        ("mine.yaml", "in a circle"),
+        ("../recipes/mine.yaml", "in a circle"),
+        ("[copy]", r"base=\['copy'\]: give the name of a built-in recipe"),
+    ],
+)
+def test_a_base_that_is_none_is_explained(tmp_path, base, message):
+    path = tmp_path / "recipes" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(f"base: {base}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path))
+
+
+def test_a_recipe_is_printed_as_it_is_written(capsys):
+    assert main(["recipes", "copy"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("# ")
+    assert "world: copy" in shown
+    assert main(["recipes", "cpoy"]) == 2
+    assert "did you mean 'copy'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs import comparison as results
 from regard.runs import side_by_side, trainings
-from regard.runs.compare import claim, compare, contest
+from regard.runs.compare import claim, compare, contest, differences
 from regard.runs.comparison import p_value
 from regard.runs.estimate import Budget, changed
 from regard.runs.side_by_side import Crew
@@ -220,6 +220,30 @@ def test_files_say_what_python_says(whole):
     assert "BLEU against training FLOPs" in page
     assert "BLEU against source length" in page
     assert comparison.bleu_signature in page
+
+
+def test_what_else_differs_is_told_wherever_the_scores_are(whole):
+    out, comparison = whole
+    (told,) = [one for one in comparison.warnings if "also differ" in one]
+    assert "train.batch_tokens (" in told
+    assert comparison.as_json()["differences"]["train.batch_tokens"][1] == 300
+    assert told in results.scores_table(comparison).caption  # of the terminal and a notebook
+    assert told in (out / "comparison.html").read_text()
+    assert r"train.batch\_tokens (" in (out / "comparison.tex").read_text()
+
+
+def test_only_what_the_comparison_does_not_decide_can_differ(write, data):
+    plain = write("plain")
+    changed = write("changed", train={"lr": 0.1, "max_steps": 7, "seed": 9}, model={"score": "dot"})
+    asked = contest([plain, changed], data, Budget(1e8, "flops"), [1])
+    assert differences(asked.systems) == {}
+    other = write("other", train={"label_smoothing": 0.3}, model={"dropout": 0.25, "d_ff": 48})
+    asked = contest([plain, other], data, Budget(1e8, "flops"), [1])
+    assert set(differences(asked.systems)) == {
+        *("train.label_smoothing", "model.dropout", "model.d_ff"),
+    }
+    asked = contest(["transformer", "luong2015"], "copy", Budget(1e8, "flops"), [1])
+    assert {x for x in differences(asked.systems) if x.startswith("model.")} <= {"model.dropout"}
 
 
 # ------------------------------------------------------------------ interruptions and failures

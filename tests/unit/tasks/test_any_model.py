@@ -46,6 +46,7 @@ def test_layers_that_were_left_out_are_told():
         ((nn.Linear(2, 2),), {}, "a text \\(or a picture\\) or inputs"),
         ((nn.Linear(2, 2), None, "a b"), {}, "needs the model's tokenizer"),
         ((nn.Linear(2, 2), str, "a b"), {"inputs": 1}, "one of the two"),
+        ((nn.Linear(2, 2), str, ["a b", "c"]), {}, "takes one text, got 2: call it for each"),
         (("a model", None, "a b"), {}, "takes a torch.nn.Module, got str"),
         ((nn.Linear(2, 2),), {"inputs": torch.ones(3, 2)}, "no attention was seen in Linear"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from systems import SYSTEMS, has_blocks, untrained
 
 import regard
+from regard.core.errors import ConfigError
 from regard.tasks.look import Look
 
 every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
@@ -172,6 +173,22 @@ def test_the_sign_for_a_space_may_be_left_out(look):
 def test_steps_of_what_is_not_there_are_refused(look, wanted, words):
     with pytest.raises(regard.ConfigError, match=words):
         look.steps(**wanted)
+
+
+@pytest.mark.parametrize("form", ["csv", "svg", "tex"])
+def test_one_head_is_saved_and_named(look, tmp_path, form):
+    path = tmp_path / f"head.{form}"
+    look.save(path, name="decoder.self", layer=0, head=1)
+    assert "decoder.self, layer 0, head 1" in path.read_text()
+    look.save(path)
+    assert "decoder.cross, layer" in path.read_text()
+
+
+@pytest.mark.parametrize("form", ["csv", "pdf", "json"])
+def test_a_head_that_is_not_there_is_not_saved(look, tmp_path, form):
+    with pytest.raises(ConfigError, match="heads 0 to"):
+        look.save(tmp_path / f"head.{form}", head=99)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_system_without_attention_has_no_steps():

@@ -53,6 +53,18 @@ def drawn(heads):
     return ET.fromstring(head_map(heads))
 
 
+def test_noise_is_drawn_small_and_told_with_its_digits():
+    """Where no head costs anything, one that costs least of all is not the largest mark."""
+    rows = [row("encoder.self", 0, i, cost) for i, cost in enumerate((4e-5, 1e-5, -2e-5))]
+    heads = {**HEADS, "rows": rows, "map": HEADS["map"][:3], "clusters": [0, 1, 1]}
+    radii = {float(one.get("r")) for one in drawn(heads).iter(f"{SVG}circle")}
+    assert radii == {3.5}
+    assert "+4e-05 nats per token" in head_map(heads).replace("\n", " ")
+    (table,) = head_tables(heads)
+    column = table.header.index("Δloss")
+    assert [one[column] for one in table.rows] == ["+4e−05", "+1e−05", "−2e−05"]
+
+
 def test_one_mark_a_head_with_its_place_its_cluster_and_its_name():
     svg = drawn(HEADS)
     circles = {

@@ -16,7 +16,7 @@ CHOSEN = Selected("decoder.self", 0, 1)
 def test_csv_holds_the_selected_matrix_with_all_digits():
     look = payload()
     rows = list(csv.reader(io.StringIO(look_file(look, "csv", selected=CHOSEN))))
-    assert rows[0] == ["", "<s>", "x", "y"]
+    assert rows[0] == ["decoder.self, layer 0, head 1", "<s>", "x", "y"]
     assert [row[0] for row in rows[1:]] == ["x", "y", "</s>"]
     numbers = [[float(cell) for cell in row[1:]] for row in rows[1:]]
     np.testing.assert_array_equal(numbers, look["attentions"]["decoder.self"][0][1])
