@@ -22,7 +22,6 @@ from regard.cli.terminal import (
     TrustData,
     chosen_format,
     note,
-    note_unknown,
     refuse_pictures,
     write,
 )
@@ -126,7 +125,6 @@ def explain(
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
     for line in read_note(run, look.source):
         note(line)
-    note_unknown(run.unknown_words(look.source))
     for line in look.warnings:
         note(line)
 

@@ -254,7 +254,8 @@ class Writer(TrainedRun):
         """Why a prompt does not fit, and what to do."""
         return (
             f"the prompt has {len(self.framing.read(prompt)):,} tokens, but the model's context "
-            f"holds {self.context:,}; shorten it, or let its beginning be cut off (--truncate left)"
+            f"holds {self.context:,}; shorten it, or let its beginning be cut off "
+            "(--truncate left, truncate='left')"
         )
 
     def score(self, texts: str | Sequence[str]) -> Any:
@@ -368,6 +369,7 @@ class Writer(TrainedRun):
             source_tokens=tuple(tokens(read)),
             target_tokens=tuple(tokens(seen[len(read) :])),
             answer=said,
+            warnings=tuple(self.unknown_warning(prompt)),
             task=self.task,
             axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.tokenizer, said),

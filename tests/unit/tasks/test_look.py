@@ -189,3 +189,10 @@ def test_rollout_follows_a_self_attention_and_nothing_else(look):
         look.rollout("decoder.cross")
     with pytest.raises(regard.ConfigError, match="this system has none"):
         untrained("luong2015").explain("a b", "c").rollout("decoder.cross")
+
+
+def test_the_weights_of_one_head_are_a_row_a_target_token(look):
+    heads = look.weights("decoder.cross", layer=0)
+    np.testing.assert_array_equal(look.weights("decoder.cross", layer=0, head=1), heads[1])
+    with pytest.raises(regard.RegardError, match=f"has heads 0 to {len(heads) - 1}, not -1"):
+        look.weights("decoder.cross", head=-1)
