@@ -48,6 +48,7 @@ def test_a_training_says_which_weights_are_kept_and_by_what(
     best = [line for line in err.splitlines() if line.endswith(f"  best {told}")]
     step = best[-1].split()[1]
     assert f"the weights of step {step} are kept: best validation {told}" in err
+    assert ("(with label smoothing 0.1; perplexity is without)" in err) == (criterion == "loss")
     assert run.recipe.train.criterion == criterion
 
 

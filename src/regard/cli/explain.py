@@ -244,7 +244,7 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:
     from regard.visual.figures import FIGURES, figure
     from regard.visual.heads import all_heads_table, plain_table
     from regard.visual.patch_figures import head_figures
-    from regard.visual.svg import stack
+    from regard.visual.svg import alone, stack
     from regard.visual.tables import csv_table, latex_table
 
     if wanted is HeadsFormat.json:
@@ -252,7 +252,7 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:
     if wanted.value in FIGURES:
         pictures = head_figures(found)
         one = pictures[0] if len(pictures) == 1 else stack(pictures, label="What heads do")
-        return one + "\n" if wanted is HeadsFormat.svg else figure(one, wanted.value)
+        return alone(one) + "\n" if wanted is HeadsFormat.svg else figure(one, wanted.value)
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from regard.training.sharding import Shards
 
 Say = Callable[[str], None]
+SMOOTHING = "train.label_smoothing"
 FEW = 20
 """Fewer examples than this are a validation whose scores say little."""
 
@@ -106,7 +107,7 @@ def train(
         outcome = _run(trainer, prepared, folder, observers, say)
         if outcome.signal is not None:
             return Trained(folder, outcome, {}, None)
-        say(_kept(outcome, settings.criterion))
+        say(_kept(outcome, recipe))
         trained = _finished(prepared, folder, outcome, expected, test_sets, ranks)
         if trained.outcome.signal is None:
             claim.end()
@@ -177,10 +178,14 @@ def _few_held_out(prepared: Prepared) -> list[str]:
     return [f"valid has {counted(n, 'example')}: its scores say little; {remedy}"]
 
 
-def _kept(outcome: Outcome, criterion: str) -> str:
+def _kept(outcome: Outcome, recipe: Recipe) -> str:
     """Which of all the weights that were validated the run has, and why those."""
-    step, best = outcome.progress.best_step, f"best validation {score_title(criterion)}"
-    return f"the weights of step {step:,} are kept: {best}"
+    step, asked = outcome.progress.best_step, recipe.train
+    told = f"the weights of step {step:,} are kept: best validation {score_title(asked.criterion)}"
+    smoothed = asked.label_smoothing > 0 and SMOOTHING in TASKS[recipe.task].heeds
+    if asked.criterion != "loss" or not smoothed:
+        return told
+    return f"{told} (with label smoothing {asked.label_smoothing:g}; perplexity is without)"
 
 
 def _is_over(folder: RunFolder, claim: Claim, say: Say) -> bool:

@@ -146,7 +146,12 @@ class Translation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run(TrainedRun):
-    """A trained translator with all it needs to be used: ``regard.Run``."""
+    """A trained run with all it needs to be used: ``regard.Run``, here one that translates.
+
+    ``regard.load`` gives the kind that fits the task: runs that write, classify, fill in or read
+    pictures have ``explain``, ``evaluate``, ``heads``, ``serve`` and ``export`` too, and a verb of
+    their own in the place of ``translate``.
+    """
 
     weighs = True
     folder: RunFolder

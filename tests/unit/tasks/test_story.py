@@ -8,6 +8,8 @@ from regard.core.errors import ConfigError
 from regard.tasks.base import TASKS
 from regard.tasks.look import Look
 from regard.tasks.story import SHOWN, story_of, words_of
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 SOURCE = "a b c d"
 
@@ -100,3 +102,13 @@ def test_an_edit_changes_the_story():
     story = told(run, edit=[edit], target="a b")
     assert not np.any(story["story"]["heads"][0])
     assert story["outcome"] != told(run, target="a b")["outcome"]
+
+
+def test_a_space_that_is_a_piece_of_its_own_is_no_letter_of_its_word():
+    tokenizer = Tokenizer.train(["ab", "ab", "z ab"], TextSettings(kind="bpe", vocab_size=261))
+    tokens = tokenizer.tokens(tokenizer.encode("z ab"))
+    assert "▁" in tokens  # “ ab” was seen once, and is in pieces
+    look = Look(
+        attentions={}, source="z ab", source_tokens=tuple(tokens), target_tokens=(), answer=""
+    )
+    assert [one["text"] for one in words_of(tokenizer, look)] == ["z", "ab"]
