@@ -31,7 +31,7 @@ NOBODYS = ("train.txt", "train.tsv")
 MOST_CHARACTERS = {"text": 160, "other": 600}
 """Of an example."""
 ELSEWHERE = "name a file, or with --data RECIPE (data=) a recipe whose data to score on"
-TEXTS_INSTEAD = "regard heads … --texts FILE measures on other texts"
+TEXTS_INSTEAD = "regard heads … --texts FILE (texts=[…]) measures on other texts"
 """What to do where a run has no data to be scored on, or to measure heads on."""
 NO_TEST = "there is no test set: scored on valid, by which the weights were chosen"
 WEIGHTS = 2**24

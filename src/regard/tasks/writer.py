@@ -115,9 +115,10 @@ class Writer(TrainedRun):
         the most probable each time, and a ``beam`` searches for the most probable text. With ``n``
         each prompt gets a list of so many texts, with ``n_best`` so many of a beam, best first;
         with ``with_scores`` each text is a ``GeneratedText`` that knows its score. Each text stops
-        before the first ``stop``.
+        before the first ``stop``. Words that are unknown are told to the logger ``regard``.
         """
         prompts = one_or_many(prompt)
+        self.unknown_warning(*prompts)
         if n is not None and n_best is not None:
             raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
         config = self.generation(max_new=max_new, beam=beam, n_best=n_best, **sampling)
