@@ -48,7 +48,9 @@ def test_a_training_says_which_weights_are_kept_and_by_what(
     best = [line for line in err.splitlines() if line.endswith(f"  best {told}")]
     step = best[-1].split()[1]
     assert f"the weights of step {step} are kept: best validation {told}" in err
-    assert ("(with label smoothing 0.1; perplexity is without)" in err) == (criterion == "loss")
+    assert ("(of all scores, only it has label smoothing 0.1 in it)" in err) == (
+        criterion == "loss"
+    )
     assert run.recipe.train.criterion == criterion
 
 
@@ -66,8 +68,10 @@ def test_unknown_words_are_told_to_the_logger_and_held_by_a_look(run_path, caplo
     line = "1 unknown word read as <unk>: zebra"
     run.translate(["a b", "zebra c"])
     assert caplog.record_tuples == [("regard", logging.WARNING, line)]
-    assert run.explain("zebra a").warnings == (line,)
     caplog.clear()
+    look = run.explain("zebra a")
+    assert look.warnings == (line,)
+    assert str(look).endswith(line)
     run.translate("a b")
     assert not caplog.records
     assert run.explain("a b").warnings == ()

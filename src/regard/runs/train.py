@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 SMOOTHING = "train.label_smoothing"
+"""What a task heeds whose loss has it."""
 FEW = 20
 """Fewer examples than this are a validation whose scores say little."""
 
@@ -185,7 +186,7 @@ def _kept(outcome: Outcome, recipe: Recipe) -> str:
     smoothed = asked.label_smoothing > 0 and SMOOTHING in TASKS[recipe.task].heeds
     if asked.criterion != "loss" or not smoothed:
         return told
-    return f"{told} (with label smoothing {asked.label_smoothing:g}; perplexity is without)"
+    return f"{told} (of all scores, only it has label smoothing {asked.label_smoothing:g} in it)"
 
 
 def _is_over(folder: RunFolder, claim: Claim, say: Say) -> bool:

@@ -133,7 +133,7 @@ class Classifier(EncoderRun):
         may_be_pair = isinstance(texts, tuple) if pairs is None else pairs
         single = isinstance(texts, str) or (may_be_pair and _is_pair(texts))
         many = self.inputs([texts] if single else listed(texts))
-        self.unknown_warning(*(part for one in many for part in one_or_many(one)))
+        self.warn_of_unknown(*(part for one in many for part in one_or_many(one)))
         found = [self._best(row, with_scores) for row in self.probabilities(many)]
         return found[0] if single else found
 

@@ -419,7 +419,8 @@ class Look:
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
     def __str__(self) -> str:
-        return plain_text([look_text(self.payload(), width=WIDTH, coloured=False)], WIDTH)
+        drawn = look_text(self.payload(), width=WIDTH, coloured=False)
+        return plain_text([drawn.append("\n".join(self.warnings))], WIDTH)
 
     def _repr_html_(self) -> str:
         payload = self.payload()

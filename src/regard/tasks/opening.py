@@ -204,12 +204,14 @@ class TrainedRun(Deeds):
         """Where they begin and end, in characters."""
         return [] if self.reader is None else unknown_spans(self.reader, text)
 
-    def unknown_warning(self, *texts: str) -> list[str]:
-        """A line about such words of the texts, if there are any; the logger is told too."""
-        lines = unknown_note((word for text in texts for word in self.unknown_words(text)), self)
-        for line in lines:
+    def unknown_warnings(self, *texts: str) -> list[str]:
+        """A line about such words of the texts, if there are any."""
+        return unknown_note((word for text in texts for word in self.unknown_words(text)), self)
+
+    def warn_of_unknown(self, *texts: str) -> None:
+        """Tell it to the logger ``regard``; Python prints it where nobody listens."""
+        for line in self.unknown_warnings(*texts):
             logging.getLogger("regard").warning("%s", line)
-        return lines
 
     def read_as(self, text: str) -> str:
         """What is read of a text that was typed: in runs of a plain world neither capitals nor

@@ -217,7 +217,7 @@ class Run(TrainedRun):
             engine=engine,
             **sampling,
         )
-        self.unknown_warning(*many)
+        self.warn_of_unknown(*many)
         self.length_warnings(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
@@ -364,7 +364,7 @@ class Run(TrainedRun):
             source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             answer=self.tokenizers.target.decode(written),
-            warnings=(*self.unknown_warning(source), *warnings.lines()),
+            warnings=(*self.unknown_warnings(source), *warnings.lines()),
             written=judged,
         )
 

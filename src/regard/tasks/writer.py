@@ -118,7 +118,7 @@ class Writer(TrainedRun):
         before the first ``stop``. Words that are unknown are told to the logger ``regard``.
         """
         prompts = one_or_many(prompt)
-        self.unknown_warning(*prompts)
+        self.warn_of_unknown(*prompts)
         if n is not None and n_best is not None:
             raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
         config = self.generation(max_new=max_new, beam=beam, n_best=n_best, **sampling)
@@ -370,7 +370,7 @@ class Writer(TrainedRun):
             source_tokens=tuple(tokens(read)),
             target_tokens=tuple(tokens(seen[len(read) :])),
             answer=said,
-            warnings=tuple(self.unknown_warning(prompt)),
+            warnings=tuple(self.unknown_warnings(prompt)),
             task=self.task,
             axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.tokenizer, said),
