@@ -51,7 +51,7 @@ def _result(mark: re.Match[str], page: str) -> str:
     home = posixpath.relpath("figures/lab", posixpath.dirname(page))
     pictures = sorted(RESULTS.glob(f"{name}.svg")) + sorted(RESULTS.glob(f"{name}-?.svg"))
     shown = "\n\n".join(f"![{facts['claim']}]({home}/{one.name})" for one in pictures)
-    body = f"{facts['finding']}\n\n{shown}\n\n```sh\nregard lab {name}\n```"
-    title = facts["claim"].replace('"', "”")
+    said = f"**Claim:** {facts['claim']}\n\n**Measured:** {facts['finding']}"
+    body = f"{said}\n\n{shown}\n\n```sh\nregard lab {name}\n```"
     lines = [f"    {line}" if line else "" for line in body.split("\n")]
-    return "\n".join([f'!!! {kind} "{word}: {title}"', "", *lines])
+    return "\n".join([f'!!! {kind} "{word}"', "", *lines])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("mkdocs.hooks.pages")
@@ -21,6 +23,14 @@ ELSEWHERE = {
     "contributing.md": "CONTRIBUTING.md",
 }
 """Page of the site → file of the repository."""
+SEARCHED: Mapping[str, Mapping[str, Any]] = {
+    "results.md": {"exclude": True},
+    "changes.md": {"exclude": True},
+    "tutorials/": {"boost": 2},
+    "glossary.md": {"boost": 2},
+}
+"""How the address of a page begins → how it is found: a long log would bury all that explains."""
+_EMPTY_CELL = re.compile(r"(?<=\|) *(?=\|)")
 _LINK = re.compile(
     r"\[(?P<words>[^\]]+)\]\((?!https?:|#)(?P<to>[^)#\s]+)(?P<anchor>(?:#[^)\s]*)?)\)"
 )
@@ -55,8 +65,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page, source in ELSEWHERE.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         relinked = _LINK.sub(partial(_relinked, home=posixpath.dirname(source)), text)
-        files.append(File.generated(config, page, content=relinked))
+        files.append(File.generated(config, page, content=filled(relinked)))
     return files
+
+
+def filled(text: str) -> str:
+    """Markdown whose tables say where nothing was measured.
+
+    >>> filled("| a | | |")
+    '| a | – | – |'
+    """
+    lines = text.split("\n")
+    return "\n".join(_EMPTY_CELL.sub(" – ", x) if x.startswith("|") else x for x in lines)
+
+
+def on_page_markdown(markdown: str, page: Page, **_more: Any) -> str:
+    """Say how the page is to be found by a search."""
+    for begin, how in SEARCHED.items():
+        if page.file.src_uri.startswith(begin):
+            page.meta["search"] = dict(how)
+    return markdown
 
 
 def _relinked(link: re.Match[str], home: str) -> str:

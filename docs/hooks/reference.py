@@ -102,18 +102,26 @@ def _told(name: str, command: Any, level: int = 2) -> Iterator[str]:
 def settings() -> str:
     """The sections of a recipe and their settings, from their schema."""
     from regard.models.presets import FAMILIES, PRESETS
+    from regard.models.settings import ModelConfig
+    from regard.tasks.base import TASKS
 
+    of_data = ModelConfig.FROM_DATA
     schema = Recipe.model_json_schema()
     parts = [
         "# Settings",
-        "A recipe is YAML with the sections below. `--set section.key=value` changes one on the "
-        "way; a bare `key=value` will do where only one section has it. Written from the schema "
+        "A recipe is YAML with the sections below. `--set section.key=value` changes one for a new "
+        "run; a bare `key=value` will do where only one section has it. Written from the schema "
         "that `regard train --schema` prints for your editor.",
     ]
     for section, told in schema["properties"].items():
         parts += [f"## {section}", told.get("description", "")]
+        if section == "task":
+            parts.append(f"One of {', '.join(map(_code, TASKS))}.")
         if "$ref" in told:
             parts.append(_settings_table(_named(told["$ref"], schema)))
+        if section == "model":
+            families = ", ".join(f"[{name}](#family-{name})" for name in FAMILIES)
+            parts.append(f"Each [preset](#models) belongs to a family: {families}.")
     for name, kind in schema["$defs"].items():
         if not _is_section(name, schema) and kind.get("properties"):
             parts += [f"## {name}", kind.get("description", ""), _settings_table(kind)]
@@ -125,8 +133,18 @@ def settings() -> str:
     parts.append(table(["preset", "what it is", "sizes", "family"], rows))
     parts.append("All other settings of `model` are those of the preset's family.")
     for name, family in FAMILIES.items():
-        parts += [f"### Family `{name}`", _settings_table(family.config.model_json_schema())]
+        kind = family.config.model_json_schema()
+        users = {key: x for key, x in kind["properties"].items() if key not in of_data}
+        named = {key: x | _values(key) for key, x in users.items()}
+        parts += [f"### Family {name}", _settings_table({"properties": named})]
     return "\n\n".join(part for part in parts if part)
+
+
+def _values(key: str) -> Schema:
+    """What a setting of a model may be, where that is a name of a registry."""
+    from regard.models.presets import NAMES
+
+    return {"enum": list(NAMES[key])} if key in NAMES else {}
 
 
 def _is_section(name: str, schema: Schema) -> bool:

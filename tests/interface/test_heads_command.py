@@ -59,6 +59,7 @@ def test_pictures_and_tables_go_to_files(run_path, tmp_path, capsys):
         assert out.read_text().startswith(begin)
         assert main(words) == 0
         assert capsys.readouterr().out == out.read_text()
+    assert "prefers-color-scheme: dark" in (tmp_path / "heads.svg").read_text()
     rows = list(csv.DictReader((tmp_path / "heads.csv").read_text().splitlines()))
     assert len(rows) == 6
     assert main(["heads", str(run_path), "--sentences", "3", "--out", str(tmp_path / "t.txt")]) == 0

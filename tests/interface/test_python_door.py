@@ -74,7 +74,7 @@ def pressed(monkeypatch):
     def press(number=signal.SIGINT):
         reports = []
 
-        def hear(line, _unit):
+        def hear(line, *_more):
             reports.append(line)
             if len(reports) == 2:
                 signal.raise_signal(number)

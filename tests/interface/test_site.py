@@ -110,3 +110,45 @@ def test_a_claim_that_was_never_measured_cannot_be_shown(monkeypatch, tmp_path):
 def test_examples_in_docstrings_stand_in_fences():
     fenced = hook("doctests").fenced("Words.\n\n>>> 1 + 1\n2\n")
     assert fenced.rstrip() == "Words.\n\n```pycon\n>>> 1 + 1\n2\n```"
+
+
+def test_every_figure_of_the_site_has_dark_colours_too():
+    figures = [*(ROOT / "docs/figures").rglob("*.svg")]
+    assert figures
+    assert [one.name for one in figures if "prefers-color-scheme" not in one.read_text()] == []
+
+
+def test_a_verdict_stands_apart_from_its_claim():
+    shown = hook("lab")
+    text = shown._result(re.match(r"<!-- lab: (\w+) -->", "<!-- lab: pronoun -->"), "lectures/x.md")
+    assert re.match(r'!!! \w+ "(Holds|Does not hold)"\n', text)
+    assert f"**Claim:** {lab.claim('pronoun')}" in text  # its quotes are as they were
+
+
+def test_empty_cells_of_tables_are_told_and_logs_are_not_searched():
+    pages = hook("pages")
+    assert pages.filled("| a | | 3 | |\n|---|---|---|---|\nx | | y") == (
+        "| a | – | 3 | – |\n|---|---|---|---|\nx | | y"
+    )
+    found = {}
+    for name in ("changes.md", "tutorials/own-text.md", "index.md"):
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
+        assert pages.on_page_markdown("text", page) == "text"
+        found[name] = page.meta.get("search")
+    assert [*found.values()] == [{"exclude": True}, {"boost": 2}, None]
+
+
+def test_settings_of_models_name_their_values_and_none_that_the_data_sets():
+    told = hook("reference").settings()
+    family = told.partition("### Family transformer\n")[2].partition("\n### ")[0]
+    assert "`sinusoidal` or `learned`" in family
+    assert "`pad_id`" not in told
+    assert "[transformer](#family-transformer)" in told.partition("## model\n")[2]
+    assert "`translation`, `summarization`" in told.partition("## task\n")[2][:200]
+
+
+def test_the_glossary_explains_at_least_25_words():
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^(\S.*)\n: ", text, flags=re.MULTILINE)
+    assert len(terms) >= 25
+    assert terms == sorted(terms, key=str.lower)

@@ -75,7 +75,8 @@ def test_where_nothing_is_known_examples_are_told_in_one_line(refused, plain_pat
 
 def test_a_run_of_files_reads_capitals_and_signs_as_they_are(run, run_path):
     _, _, err = run("translate", run_path, stdin="A b.\n")
-    assert err == "regard: 2 unknown words read as <unk>: A, .\n"
+    told = "regard: 2 unknown words read as <unk>: A, .; `a` is known: set text.lowercase=true"
+    assert err == f"{told} and train again\n"
 
 
 def test_the_server_tells_what_it_changed(client):

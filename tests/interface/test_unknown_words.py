@@ -24,6 +24,15 @@ def test_a_classifier_refuses_it_with_examples(loaded):
         loaded.explain("quux zork")
 
 
+def test_who_reads_some_of_it_is_told_in_python_too(loaded, tmp_path, caplog):
+    loaded.classify(["quux a", "a b"])
+    writer = regard.load(short_run("language", tmp_path), device="cpu")
+    writer.generate("a quux", max_new=1)
+    assert caplog.messages == ["1 unknown word read as <unk>: quux"] * 2
+    assert loaded.explain("quux a").warnings == writer.explain("a quux").warnings
+    assert loaded.explain("quux a").warnings == ("1 unknown word read as <unk>: quux",)
+
+
 def test_a_line_of_such_words_is_refused_with_its_number(run, loaded):
     code, _, err = run("classify", loaded.folder.path, stdin="a b\nquux zork\n")
     assert code == 2

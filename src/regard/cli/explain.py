@@ -22,7 +22,6 @@ from regard.cli.terminal import (
     TrustData,
     chosen_format,
     note,
-    note_unknown,
     refuse_pictures,
     write,
 )
@@ -126,7 +125,6 @@ def explain(
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
     for line in read_note(run, look.source):
         note(line)
-    note_unknown(run.unknown_words(look.source))
     for line in look.warnings:
         note(line)
 
@@ -246,7 +244,7 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:
     from regard.visual.figures import FIGURES, figure
     from regard.visual.heads import all_heads_table, plain_table
     from regard.visual.patch_figures import head_figures
-    from regard.visual.svg import stack
+    from regard.visual.svg import alone, stack
     from regard.visual.tables import csv_table, latex_table
 
     if wanted is HeadsFormat.json:
@@ -254,7 +252,7 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:
     if wanted.value in FIGURES:
         pictures = head_figures(found)
         one = pictures[0] if len(pictures) == 1 else stack(pictures, label="What heads do")
-        return one + "\n" if wanted is HeadsFormat.svg else figure(one, wanted.value)
+        return alone(one) + "\n" if wanted is HeadsFormat.svg else figure(one, wanted.value)
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))

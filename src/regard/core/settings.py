@@ -17,6 +17,21 @@ M = TypeVar("M", bound=BaseModel)
 MOST_PROBLEMS = 12
 """Told one by one; of more, only how many there are."""
 SHOWN = 100  # signs of a value that was found
+OTHER_NAMES = {
+    **dict.fromkeys(("learning_rate", "step_size"), "lr"),
+    **dict.fromkeys(("epochs", "n_epochs", "num_epochs", "max_epochs", "steps"), "max_steps"),
+    **dict.fromkeys(("batch", "minibatch", "tokens_per_batch"), "batch_tokens"),
+    **dict.fromkeys(("early_stopping", "early_stop"), "patience"),
+    **dict.fromkeys(("warmup", "warm_up"), "warmup_steps"),
+    **dict.fromkeys(("layers", "num_layers", "depth"), "n_layers"),
+    **dict.fromkeys(("heads", "num_heads", "nhead"), "n_heads"),
+    **dict.fromkeys(("hidden_size", "embedding_dim", "dim", "width"), "d_model"),
+    **dict.fromkeys(("ffn_dim", "dim_feedforward"), "d_ff"),
+    **dict.fromkeys(("beam_size", "num_beams"), "beam"),
+    **dict.fromkeys(("lower", "lower_case", "do_lower_case"), "lowercase"),
+    **dict.fromkeys(("languages", "language_pair"), "direction"),
+}
+"""What settings are called elsewhere -> here; for hints alone."""
 
 
 def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "what is given") -> M:
@@ -30,7 +45,9 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
     try:
         return cls.model_validate(raw)
     except ValidationError as error:
-        details = error.errors(include_context=False, include_url=False)
+        found = error.errors(include_context=False, include_url=False)
+        # A name that is wrong comes first: that the right one is missing may follow from it.
+        details = sorted(found, key=lambda one: one["type"] != "extra_forbidden")
         problems = [_problem(cls, one, where, whole) for one in details[:MOST_PROBLEMS]]
         if (more := len(details) - MOST_PROBLEMS) > 0:
             problems.append(f"and {counted(more, 'more problem')}")
@@ -56,8 +73,8 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
     kind, found = detail["type"], _cut(repr(detail["input"]))
     if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)
-        hint = did_you_mean(path[-1], known)
-        return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
+        hint = setting_hint(path[-1], known)
+        return f"unknown setting {name!r}{hint or '; known: ' + ', '.join(known)}"
     if kind == "missing":
         inside = _section(cls, path)
         if inside is _section(cls, path[:-1]):
@@ -72,6 +89,16 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
     if kind == "value_error":
         return f"{name}: {message}" if path else message
     return f"{name}={found}: {message[0].lower()}{message[1:]}"
+
+
+def setting_hint(name: str, known: Iterable[str]) -> str:
+    """Which known setting is meant by a name, as an addition to a message; nothing if none is near.
+
+    >>> setting_hint("learning_rate", ["lr", "max_steps"])
+    " (did you mean 'lr'?)"
+    """
+    known, ours = list(known), OTHER_NAMES.get(name)
+    return f" (did you mean {ours!r}?)" if ours in known else did_you_mean(name, known)
 
 
 def _cut(text: str) -> str:

@@ -92,7 +92,8 @@ class DataSettings(BaseModel):
     direction: str = Field(
         "en-fr",
         pattern=r"^[a-z]{2,3}-[a-z]{2,3}$",
-        description="Languages of source and target, as two codes with a hyphen.",
+        description="Languages of source and target, as two codes with a hyphen: any two of 2 or 3 "
+        "small letters will do, invented ones too.",
     )
     folder: str | None = Field(
         None, min_length=1, description="Where the files lie that are named here."

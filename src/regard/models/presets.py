@@ -20,8 +20,8 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, Val
 from torch import nn
 
 from regard.core.errors import ConfigError
-from regard.core.registry import Registry, did_you_mean
-from regard.core.settings import parse
+from regard.core.registry import Registry
+from regard.core.settings import parse, setting_hint
 from regard.functional.attend import NORMALISERS
 from regard.functional.scores import SCORES
 from regard.layers.blocks import NORMS
@@ -389,7 +389,7 @@ class ModelSettings(BaseModel):
         self, what: str, name: str, known: Iterable[str], key: str, value: object
     ) -> InitErrorDetails:
         elsewhere = what == "setting" and name in self.names()
-        hint = "" if elsewhere else did_you_mean(name, known)
+        hint = "" if elsewhere else setting_hint(name, known)
         remedy = f"; leave it out, as {name}=null does" if elsewhere else ""
         message = (
             f"preset {self.preset!r} has no {what} {name!r}{hint}; it has "

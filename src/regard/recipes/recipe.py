@@ -15,7 +15,7 @@ from regard.core.files import read_text
 from regard.core.numbers import mentioned
 from regard.core.plugins import load_plugins, loaded_plugins, module_name
 from regard.core.registry import did_you_mean
-from regard.core.settings import parse
+from regard.core.settings import parse, setting_hint
 from regard.core.yaml_text import MOST_BYTES, parse_yaml
 from regard.models.presets import ModelSettings, resolve_for
 from regard.recipes.recipe_files import builtin_names, check_there
@@ -292,4 +292,4 @@ def _section_of(key: str) -> str:
         choices = " or ".join(f"{section}.{key}" for section in homes)
         raise ConfigError(f"setting {key!r} is in several sections: say {choices}")
     everything = sorted(set().union(*keys.values()))
-    raise ConfigError(f"unknown setting {key!r}{did_you_mean(key, everything)}")
+    raise ConfigError(f"unknown setting {key!r}{setting_hint(key, everything)}")

@@ -42,7 +42,7 @@ class Claim:
         A training that torchrun started again goes on, whatever was asked for.
         """
         if folder.path.exists() and not folder.path.is_dir():
-            raise CheckpointError(f"{folder.path} is a file; choose another --out")
+            raise CheckpointError(f"{folder.path} is a file; choose another --out (out=)")
         self._lock = held.enter_context(locked(folder.path, launch_name()))
         goes_on = self.resume or self._lock.is_started_again
         check_links(folder)
@@ -110,7 +110,7 @@ def _checked_settings(folder: RunFolder, recipe: Recipe) -> TrainSettings:
         raise ConfigError(
             f"{folder.path} was begun with other settings: {'; '.join(changes)}; leave that out "
             f"(only train.{', '.join(MAY_CHANGE)} may change), or begin a new run with another "
-            f"--out, from these weights with train.init={folder.path}"
+            f"--out (out=), from these weights with train.init={folder.path}"
         )
     return begun.train
 
@@ -119,14 +119,14 @@ def _refuse_what_is_there(folder: RunFolder) -> None:
     """Refuse a folder that is not ours to write to; nothing is touched yet."""
     if folder.settings.exists():
         raise CheckpointError(
-            f"{folder.path} already holds a run; go on with --resume, replace it with "
-            "--overwrite, or choose another --out"
+            f"{folder.path} already holds a run; go on with --resume (resume=True), replace it "
+            "with --overwrite (overwrite=True), or choose another --out (out=)"
         )
     if folder.model_config.exists():
         raise CheckpointError(
             f"{folder.path} holds a model that was not trained here: it has a "
             f"{folder.model_config.name} and no {folder.settings.name}; replace it with "
-            "--overwrite, or choose another --out"
+            "--overwrite (overwrite=True), or choose another --out (out=)"
         )
 
 

@@ -74,11 +74,13 @@ def check_asked(**given: object) -> None:
     """Refuse, in words, what cannot be asked at once; what is None was not asked."""
     named = {name for name, value in given.items() if value is not None}
     if len(named & {"source", "reference"}) == 1:
-        raise ConfigError("--source and --reference go together")
+        raise ConfigError("--source and --reference go together (source=, reference=)")
     if len(named & {"alignments", "gold"}) == 1:
-        raise ConfigError("--alignments and --gold go together")
+        raise ConfigError("--alignments and --gold go together (alignments=, gold=)")
     if {"split", "source"} <= named:
-        raise ConfigError("--split scores the run's own data and --source your files: give one")
+        raise ConfigError(
+            "--split (split=) scores the run's own data and --source (source=) your files: give one"
+        )
     if "alignments" in named and named & {"split", "source", "beam", "against"}:
         scored = "--alignments scores attention, nothing is translated"
         raise ConfigError(f"{scored}: leave out --split, --source, --beam and --against")

@@ -24,6 +24,8 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import check_objective
 from regard.text.tokenizer import Tokenizer
 
+INSTEAD = {"train.batch_size": "set train.batch_tokens, which counts tokens, not texts"}
+"""Settings of some tasks -> what to do in all others; else they are left out."""
 DECODER = "decoder."
 """How the name of a target's embedding begins."""
 
@@ -116,7 +118,7 @@ def check_used(recipe: Recipe) -> None:
         users = f"{', '.join(others)} and {last}" if others else last
         if (value := _asked(recipe, name)) is not None:
             problem = f"{name}={value} does nothing in the task {recipe.task}, being for {users}"
-            problems.append(f"{problem}; leave it out")
+            problems.append(f"{problem}; {INSTEAD.get(name, 'leave it out')}")
     if problems:
         raise ConfigError("; ".join(problems))
 

@@ -42,7 +42,7 @@ def watching(settings: TrainSettings, unit: Unit = TOKEN) -> Iterator[Lines]:
         ) as progress:
             yield Bar(progress, settings, unit)
     else:
-        yield Lines(unit)
+        yield Lines(unit, settings.criterion)
 
 
 @contextmanager
@@ -68,8 +68,8 @@ def in_notebook() -> bool:
 class Lines:
     """A line a report, at most one in five seconds; validations always."""
 
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
+    def __init__(self, unit: Unit, criterion: str = "loss") -> None:
+        self._unit, self._criterion = unit, criterion
         self._last = float("-inf")
 
     def __call__(self, line: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Lines:
         now = time.monotonic()
         if line["kind"] == "valid" or now - self._last >= EVERY:
             self._last = now
-            self.say(described(line, self._unit))
+            self.say(described(line, self._unit, self._criterion))
 
     def say(self, text: str) -> None:
         """Print on standard error."""
@@ -88,7 +88,7 @@ class Bar(Lines):
     """A bar that fills with steps, or with time where only that is limited."""
 
     def __init__(self, progress: Progress, settings: TrainSettings, unit: Unit = TOKEN) -> None:
-        super().__init__(unit)
+        super().__init__(unit, settings.criterion)
         self._progress, self._settings = progress, settings
         total = ahead(settings)
         self._task = progress.add_task("", total=total, step=0, text="preparing")
@@ -96,7 +96,7 @@ class Bar(Lines):
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Move the bar; validations also stay on the screen."""
         if line["kind"] == "valid":
-            self.say(described(line, self._unit))
+            self.say(described(line, self._unit, self._criterion))
             return
         done, short = line[counted_by(self._settings)], _short(line, self._unit)
         self._progress.update(self._task, completed=done, step=line["step"], text=short)
@@ -110,13 +110,13 @@ class NotebookBar(Lines):
     """The same in a notebook's cell, above the latest validations."""
 
     def __init__(self, cell: NotebookCell, settings: TrainSettings, unit: Unit = TOKEN) -> None:
-        super().__init__(unit)
+        super().__init__(unit, settings.criterion)
         self._cell, self._settings = cell, settings
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Move the bar; validations are written below it."""
         if line["kind"] == "valid":
-            self.say(described(line, self._unit))
+            self.say(described(line, self._unit, self._criterion))
             return
         done, total = line[counted_by(self._settings)], ahead(self._settings)
         self._cell.move(done, total, f"step {line['step']:,}  {_short(line, self._unit)}")
@@ -182,13 +182,14 @@ def ahead(settings: TrainSettings) -> float | None:
     return 60 * (settings.max_minutes or 0)
 
 
-def described(line: Mapping[str, Any], unit: Unit) -> str:
-    """A line of metrics in words."""
+def described(line: Mapping[str, Any], unit: Unit, criterion: str = "loss") -> str:
+    """A line of metrics in words; ``criterion`` is the score that says which step is best."""
     if line["kind"] == "valid":
         names = (name for name in METRICS if name in line and name != "loss")
         told = [f"{score_title(name)} {score_text(name, line[name])}" for name in names]
         scores = "  ".join([f"validation loss {line['loss']:.4f}", *told])
-        return f"step {line['step']:,}  {scores}{'  best' if line['best'] else ''}"
+        best = f"  best {score_title(criterion)}" if line["best"] else ""
+        return f"step {line['step']:,}  {scores}{best}"
     short = _short(line, unit)
     return f"step {line['step']:,}  {short}  lr {line['lr']:.2e}  {line['seconds']:.0f} s"
 

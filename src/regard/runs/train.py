@@ -26,8 +26,9 @@ from regard.checkpoints.run_folder import (
 from regard.checkpoints.snapshots import DamagedSnapshotError, Snapshot, SnapshotStore
 from regard.core.errors import ConfigError, TrainingError
 from regard.core.files import telling, write_whole
+from regard.core.numbers import counted
 from regard.data.stream import Prefetched
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import METRICS, score_title
 from regard.models.presets import n_parameters
 from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from regard.training.sharding import Shards
 
 Say = Callable[[str], None]
+SMOOTHING = "train.label_smoothing"
+"""What a task heeds whose loss has it."""
+FEW = 20
+"""Fewer examples than this are a validation whose scores say little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,7 @@ def train(
         outcome = _run(trainer, prepared, folder, observers, say)
         if outcome.signal is not None:
             return Trained(folder, outcome, {}, None)
+        say(_kept(outcome, recipe))
         trained = _finished(prepared, folder, outcome, expected, test_sets, ranks)
         if trained.outcome.signal is None:
             claim.end()
@@ -125,7 +131,7 @@ def _prepared(
     with ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
-    for note in prepared.notes:
+    for note in (*prepared.notes, *_few_held_out(prepared)):
         say(note)
     if snapshot is None:  # at once: the first metrics can be minutes away
         say(_begins(prepared, folder))
@@ -168,6 +174,25 @@ def _begins(prepared: Prepared, folder: RunFolder) -> str:
     until = " or ".join(f"{name}={x:g}" for name, x in limits.items() if x is not None)
     n = n_parameters(prepared.model)
     return f"training {n:,} parameters into {folder.path}, until {until}"
+
+
+def _few_held_out(prepared: Prepared) -> list[str]:
+    """A warning, where the sentences that choose the best weights are too few to do so well."""
+    n = len(prepared.held_out())
+    if not 0 < n < FEW:
+        return []
+    remedy = "give more examples, or name a file of them as data.valid"
+    return [f"valid has {counted(n, 'example')}: its scores say little; {remedy}"]
+
+
+def _kept(outcome: Outcome, recipe: Recipe) -> str:
+    """Which of all the weights that were validated the run has, and why those."""
+    step, asked = outcome.progress.best_step, recipe.train
+    told = f"the weights of step {step:,} are kept: best validation {score_title(asked.criterion)}"
+    smoothed = asked.label_smoothing > 0 and SMOOTHING in TASKS[recipe.task].heeds
+    if asked.criterion != "loss" or not smoothed:
+        return told
+    return f"{told} (of all scores, only it has label smoothing {asked.label_smoothing:g} in it)"
 
 
 def _is_over(folder: RunFolder, claim: Claim, say: Say) -> bool:

@@ -12,12 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
-from regard.tasks.examples import EXAMPLES, PageExample, save_examples, saved_examples
+from regard.tasks.examples import (
+    EXAMPLES,
+    N_EXAMPLES,
+    PageExample,
+    distinct,
+    save_examples,
+    saved_examples,
+)
 from regard.tasks.picture_verbs import ASK, CAPTION, DETECT
 from regard.tasks.reading_verbs import ANSWER, CLASSIFY, EMBED, FILL, NEAREST, NEIGHBOURS
 from regard.tasks.verb import TEXT, Form, Unit, Verb
@@ -189,6 +197,10 @@ class Prepared(ABC):
         """Records that nothing was learned from; those of ``valid``, if there are."""
         return ()
 
+    def learned_from(self) -> Sequence[Any]:
+        """Records of ``train`` that a page may show where few are held out."""
+        return ()
+
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """The trained run in a folder, scored on test sets; on all there are if none are named."""
         run = TASKS[self.recipe.task].load(out, device=str(self.device))
@@ -204,6 +216,9 @@ class Prepared(ABC):
 
         task = TASKS[self.recipe.task]
         examples = [*task.examples_of(judged.run, self.held_out())]
+        if len(examples) < N_EXAMPLES:
+            more = task.examples_of(judged.run, self.learned_from())
+            examples = [*islice(distinct(chain(examples, more)), N_EXAMPLES)]
         write_report(judged, facts, task, examples)
         save_examples(judged.run.folder.path, examples)
 
@@ -317,7 +332,7 @@ class Task(ABC):
         """Scores on two files whose lines belong together."""
         raise ConfigError(
             f"a run of the task {self.name} is scored on splits of its own data or on one file: "
-            "leave out --source and --alignments"
+            "leave out --source and --alignments (source=, alignments=)"
         )
 
     def score_alignments(self, run: Any, sentences: Path, gold: Path) -> Evaluation:
@@ -408,9 +423,9 @@ class Task(ABC):
 
 _NO_USE = {
     "other": "reads one text: give one, not two",
-    "target": "writes nothing: leave out --target",
-    "max_tokens": "writes no text of any length: leave out --max-tokens",
-    "question": "answers no questions about pictures: leave out --question",
+    "target": "writes nothing: leave out --target (target=)",
+    "max_tokens": "writes no text of any length: leave out --max-tokens (max_tokens=)",
+    "question": "answers no questions about pictures: leave out --question (question=)",
 }
 
 

@@ -66,7 +66,7 @@ class ChatPrompts:
         if len(ids) <= self.context:
             return ids
         if truncate is None:
-            remedy = "shorten it, or let its oldest turns be dropped (--truncate left)"
+            remedy = "shorten it, or drop its oldest turns (--truncate left, truncate='left')"
             raise DataError(self._too_long("conversation", len(ids), remedy))
         room = max(self.context // 2, self.context + 1 - max_new)
         ids = self._first_within(room, list(_shortened(messages)), ids)

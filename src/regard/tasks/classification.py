@@ -127,12 +127,13 @@ class Classifier(EncoderRun):
 
         A run that was trained on pairs takes a pair of texts, or a list of pairs; one that was
         imported takes either, and a tuple of two is its pair. With ``with_scores`` each label is a
-        ``Classified(label, probability)``.
+        ``Classified(label, probability)``. Unknown words are told to the logger ``regard``.
         """
         pairs = self.labels.pairs  # a list of two texts is one where nothing else is taken
         may_be_pair = isinstance(texts, tuple) if pairs is None else pairs
         single = isinstance(texts, str) or (may_be_pair and _is_pair(texts))
         many = self.inputs([texts] if single else listed(texts))
+        self.warn_of_unknown(*(part for one in many for part in one_or_many(one)))
         found = [self._best(row, with_scores) for row in self.probabilities(many)]
         return found[0] if single else found
 

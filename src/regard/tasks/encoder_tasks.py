@@ -255,6 +255,10 @@ class PreparedEncoding(Prepared):
         return self.data.splits["valid"]
 
     @override
+    def learned_from(self) -> Sequence[Any]:
+        return self.data.splits.get("train", ())
+
+    @override
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / SHARED)
 

@@ -205,7 +205,7 @@ class EncoderRun(TrainedRun, ABC):
             source_tokens=tuple(self.tokenizer.tokens(laid.ids)),
             target_tokens=(outcome.text,) if POOL in found else (),
             answer=outcome.text,
-            warnings=(cut,) if laid.cut else (),
+            warnings=(*self.unknown_warnings(source), *([cut] if laid.cut else [])),
             task=self.task,
             outcome=outcome,
         )

@@ -7,7 +7,7 @@ shows what lies in its folder and reads nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,21 @@ from regard.core.files import write_whole
 
 EXAMPLES = "examples.json"
 """In a run's folder: a list of examples."""
+N_EXAMPLES = 5
+"""Texts that a page begins with."""
 MOST_BYTES = 2**24
 """Of the file; a larger one was not written here."""
 PageExample = dict[str, str]
 """A ``text`` (of a picture, its data URL), and an ``other`` one where two go in."""
+
+
+def distinct(examples: Iterable[PageExample]) -> Iterator[PageExample]:
+    """The examples, each once."""
+    seen = set()
+    for one in examples:
+        if (said := tuple(one.items())) not in seen:
+            seen.add(said)
+            yield one
 
 
 def save_examples(folder: Path, examples: Iterable[PageExample]) -> None:

@@ -216,6 +216,10 @@ class PreparedLanguage(Prepared):
         return self.splits["valid"]
 
     @override
+    def learned_from(self) -> Sequence[str]:
+        return self.splits.get("train", ())
+
+    @override
     def save(self, folder: Path) -> None:
         self.framing.tokenizer.save(folder / SHARED)
         if self.template is not None:

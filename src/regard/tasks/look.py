@@ -221,10 +221,16 @@ class Look:
             raise AttributeError(f"a look at {self.task} has no translation; see answer, outcome")
         return self.answer
 
-    def weights(self, name: str, layer: int = 0) -> Weights:
-        """(H, T, S) of one attention; layers are counted from 0."""
+    def weights(self, name: str, layer: int = 0, head: int | None = None) -> Weights:
+        """(H, T, S) of one attention, or (T, S) of one head; both are counted from 0."""
         self._check(name, layer)
-        return self.attentions[name][layer]
+        found = self.attentions[name][layer]
+        if head is None:
+            return found
+        if not 0 <= head < len(found):
+            raise ConfigError(f"{name} has heads 0 to {len(found) - 1}, not {head}")
+        one: Weights = found[head]
+        return one
 
     def steps(
         self, token: str | int, *, layer: int = 0, head: int = 0, name: str | None = None
@@ -430,7 +436,8 @@ class Look:
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
     def __str__(self) -> str:
-        return plain_text([look_text(self.payload(), width=WIDTH, coloured=False)], WIDTH)
+        drawn = look_text(self.payload(), width=WIDTH, coloured=False)
+        return plain_text([drawn.append("\n".join(self.warnings))], WIDTH)
 
     def _repr_html_(self) -> str:
         payload = self.payload()

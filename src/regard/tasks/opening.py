@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import resource
@@ -29,6 +30,7 @@ from regard.tasks.deeds import Deeds
 from regard.tasks.importance import ForcedAnswer, Importance, unweighed
 from regard.tasks.recipe import Recipe, recipe_in, remember_data
 from regard.tasks.verb import Verb
+from regard.tasks.verbs import unknown_note
 from regard.text import pretrained
 from regard.text.pretrained import MARKS
 from regard.text.settings import TextSettings
@@ -203,6 +205,15 @@ class TrainedRun(Deeds):
     def unknown_spans(self, text: str) -> list[tuple[int, int]]:
         """Where they begin and end, in characters."""
         return [] if self.reader is None else unknown_spans(self.reader, text)
+
+    def unknown_warnings(self, *texts: str) -> list[str]:
+        """A line about such words of the texts, if there are any."""
+        return unknown_note((word for text in texts for word in self.unknown_words(text)), self)
+
+    def warn_of_unknown(self, *texts: str) -> None:
+        """Tell it to the logger ``regard``; Python prints it where nobody listens."""
+        for line in self.unknown_warnings(*texts):
+            logging.getLogger("regard").warning("%s", line)
 
     def read_as(self, text: str) -> str:
         """What is read of a text that was typed: in runs of a plain world neither capitals nor

@@ -81,8 +81,10 @@ def words_of(tokenizer: Tokenizer | None, look: Look) -> list[dict[str, Any]]:
             words[-1]["text"] += text
             words[-1]["pieces"].append(piece)
         else:
-            words.append({"text": text.strip() or piece, "pieces": [piece]})
+            words.append({"text": text.strip(), "pieces": [piece]})
         last = end
+    for one in words:  # only now: a space that is a piece of its own may begin a word
+        one["text"] = one["text"] or one["pieces"][0]
     return [*words, *(_alone(one) for one in tokens[first + len(ids) :])]
 
 

@@ -105,7 +105,7 @@ class Summarizer(Run):
         return (
             f"{n_tokens} tokens with the end token, but the model reads "
             f"{self.model.config.max_len} (model.max_len); shorten the document, cut it with "
-            "--truncate, or train with a larger model.max_len"
+            "--truncate (truncate=True), or train with a larger model.max_len"
         )
 
     @override
@@ -146,7 +146,7 @@ def evaluate_documents(
     n_cut = sum(a.source != b.source for a, b in zip(read, documents, strict=True))
     short = [one for one in read if run.fits(one.source, one.target)]
     sources = [one.source if run.fits(one.source) else "" for one in read]
-    summaries, references = run.translate(sources, beam=beam), [one.target for one in read]
+    summaries, references = run.written(sources, beam=beam), [one.target for one in read]
     told = FACT_METRICS if all(one.facts for one in read) else ()
     names = dict.fromkeys((*TEST_METRICS, *told, *run.recipe.train.metrics))
     judged: dict[str, float] = likelihood(run, short)
@@ -182,7 +182,7 @@ def evaluate_split(
     run: Summarizer, data: Data[Document], split: str, *, beam: int | None = None
 ) -> Evaluation:
     """Scores on a split of the data that the run was trained with."""
-    remedy = "; files of your own are scored with --source and --reference"
+    remedy = "; files of your own: --source and --reference (source=, reference=)"
     documents = split_of(data.splits, split, remedy=remedy)
     evaluation = evaluate_documents(run, documents, split=split, beam=beam)
     evaluation.scores.update(fact_attention(run, data.splits["valid"], documents))
@@ -304,7 +304,9 @@ class SummarizationTask(TranslationTask):
 
     @override
     def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:
-        raise ConfigError("the words of a summary are not aligned: leave out --alignments")
+        raise ConfigError(
+            "the words of a summary are not aligned: leave out --alignments (alignments=)"
+        )
 
     @override
     def examples(self, run: Run) -> list[str]:

@@ -22,16 +22,15 @@ from regard.data.settings import DataSettings
 from regard.inspection.capture import POOL
 from regard.inspection.heads import Ids
 from regard.tasks.base import TASKS, Evaluation, Task
-from regard.tasks.examples import EXAMPLES, PageExample, saved_examples
+from regard.tasks.examples import EXAMPLES, N_EXAMPLES, PageExample, distinct, saved_examples
 from regard.tasks.opening import TOKENIZER_FILES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, SpecialIds
 
 NOBODYS = ("train.txt", "train.tsv")
 """What the recipe of an imported run names; a file of that name may lie here by chance."""
-N_EXAMPLES = 5
 MOST_CHARACTERS = {"text": 160, "other": 600}
 """Of an example."""
-ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"
+ELSEWHERE = "name a file, or with --data RECIPE (data=) a recipe whose data to score on"
 TEXTS_INSTEAD = "measure on other texts: regard heads … --texts FILE, or run.heads(texts=[…])"
 """What to do where a run has no data to be scored on, or to measure heads on."""
 NO_TEST = "there is no test set: scored on valid, by which the weights were chosen"
@@ -126,8 +125,8 @@ class TextTask(Task):
 
     @override
     def examples_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
-        """The first short ones."""
-        return islice(filter(_is_short, self.asked_of(run, records)), N_EXAMPLES)
+        """The first short ones, each once."""
+        return islice(distinct(filter(_is_short, self.asked_of(run, records))), N_EXAMPLES)
 
     @override
     def examples(self, run: Any) -> list[Any]:

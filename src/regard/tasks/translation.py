@@ -44,6 +44,7 @@ from regard.tasks.sharded import (
 )
 from regard.tasks.texts import (
     ELSEWHERE,
+    NO_TEST,
     Reading,
     Scorer,
     Subject,
@@ -114,7 +115,7 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
             logits = run.model(batch.source, batch.target_in)
             total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
         loss = total / sum(batch.count for batch in batches)
-        return {"loss": loss, "bleu": bleu(run.translate(sources, beam=1), references)}
+        return {"loss": loss, "bleu": bleu(run.written(sources, beam=1), references)}
 
     return scores
 
@@ -201,11 +202,14 @@ class TranslationTask(TextTask):
     ) -> Evaluation:
         given = self.options_of(options)
         if own:
-            remedy = f"{ELSEWHERE}, or two files with --source and --reference"
+            files = "--source and --reference (source=, reference=)"
+            remedy = f"{ELSEWHERE}, or two files with {files}"
             check_data(run.folder, run.recipe.data, remedy)
         data = load_records(run.recipe.data, self.records)
-        found = self.scored_split(run, data, split or "test", **given)
-        return replace(found, notes=(*data.notes, *found.notes))
+        name = split or ("test" if "test" in data.splits else data.test_sets[0])
+        notes = (NO_TEST,) if split is None and name == "valid" else ()
+        found = self.scored_split(run, data, name, **given)
+        return replace(found, notes=(*notes, *data.notes, *found.notes))
 
     @override
     def score_file(self, run: Run, path: Path, **options: Any) -> Evaluation:
@@ -220,7 +224,7 @@ class TranslationTask(TextTask):
         corpus = read_corpus(files, self.records, run.recipe.data)
         skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
         words = (word for pair in corpus.examples for word in run.unknown_words(pair.source))
-        notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words))
+        notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words, run))
         found = self.scored_pairs(run, corpus.examples, split=name, **given)
         return replace(found, notes=(*notes, *found.notes))
 

@@ -42,7 +42,7 @@ def evaluate_split(
     run: Run, data: Data[Pair], split: str, *, beam: int | None = None
 ) -> Evaluation:
     """Scores on a split of the data the run was trained with."""
-    remedy = "; files of your own are scored with --source and --reference"
+    remedy = "; files of your own: --source and --reference (source=, reference=)"
     pairs = split_of(data.splits, split, remedy=remedy)
     evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
     if isinstance(run.model, Ensemble):  # each member looks for itself
@@ -66,7 +66,7 @@ def evaluate_pairs(
     references = [pair.target for pair in pairs]
     short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
     readable = [source if run.fits(source) else "" for source in sources]
-    translations = run.translate(readable, beam=beam)
+    translations = run.written(readable, beam=beam)
     asked = run.recipe.train
     scores = {
         "task": run.task,

@@ -241,6 +241,10 @@ class PreparedTranslation(Prepared):
         return self.data.splits["valid"]
 
     @override
+    def learned_from(self) -> Sequence[Pair]:
+        return self.data.splits.get("train", ())
+
+    @override
     def save(self, folder: Path) -> None:
         self.tokenizers.save(folder)
 

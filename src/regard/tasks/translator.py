@@ -146,7 +146,12 @@ class Translation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run(TrainedRun):
-    """A trained translator with all it needs to be used: ``regard.Run``."""
+    """A trained run with all it needs to be used: ``regard.Run``, here one that translates.
+
+    ``regard.load`` gives the kind that fits the task: runs that write, classify, fill in or read
+    pictures have ``explain``, ``evaluate``, ``heads``, ``serve`` and ``export`` too, and a verb of
+    their own in the place of ``translate``.
+    """
 
     weighs = True
     folder: RunFolder
@@ -197,8 +202,8 @@ class Run(TrainedRun):
         each sentence gets a list of them, best first. With a ``temperature``, ``top_k`` or
         ``top_p`` translations are sampled, and the ``seed`` decides which. They begin with the
         ``prefix``, a text for all or one for each, and end before the first ``stop``. The model
-        writes itself, or lets an ``engine`` of ``regard.interop`` write. What is cut off, or too
-        long for the model, is told to the logger ``regard``.
+        writes itself, or lets an ``engine`` of ``regard.interop`` write. What is cut off, too long
+        for the model, or not in its vocabulary, is told to the logger ``regard``.
         """
         many = one_or_many(texts)
         found = self.hypotheses(
@@ -212,6 +217,7 @@ class Run(TrainedRun):
             engine=engine,
             **sampling,
         )
+        self.warn_of_unknown(*many)
         self.length_warnings(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
@@ -220,6 +226,15 @@ class Run(TrainedRun):
             shown = list(map(Translation, written, scores)) if with_scores else written
             results.append(shown[0] if n_best is None else shown)
         return results[0] if isinstance(texts, str) else results
+
+    def written(self, texts: Sequence[str], *, beam: int | None = None) -> list[str]:
+        """The best translation of each text, to be scored: data is read as it is, without a word.
+
+        Only lengths are warned of.
+        """
+        best = [several[0] for several in self.hypotheses(texts, beam=beam)]
+        self.length_warnings(texts, best).log()
+        return [self.text(text, one) for text, one in zip(texts, best, strict=True)]
 
     def hypotheses(
         self,
@@ -349,7 +364,7 @@ class Run(TrainedRun):
             source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             answer=self.tokenizers.target.decode(written),
-            warnings=tuple(warnings.lines()),
+            warnings=(*self.unknown_warnings(source), *warnings.lines()),
             written=judged,
         )
 

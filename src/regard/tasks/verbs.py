@@ -24,12 +24,22 @@ MOST_UNKNOWN = 10_000
 Note = Callable[[str], None]
 
 
-def unknown_note(words: Iterable[str]) -> list[str]:
-    """A line that names the first of the words that a model has never seen, if there are any."""
+def unknown_note(words: Iterable[str], run: Any = None) -> list[str]:
+    """A line that names the first of the words that a model has never seen, if there are any.
+
+    Where the ``run`` knows one of them in small letters, the line says so, and the way out.
+    """
     unknown = list(dict.fromkeys(words))
     shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
     told = f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}"
+    small = [] if run is None else [one.lower() for one in unknown if _is_known_small(run, one)]
+    if small:
+        told += f"; `{small[0]}` is known: set text.lowercase=true and train again"
     return [told] if unknown else []
+
+
+def _is_known_small(run: Any, word: str) -> bool:
+    return word != word.lower() and not run.unknown_words(word.lower())
 
 
 def readable(
@@ -52,7 +62,7 @@ def readable(
             with chunks.telling(n_before + len(lines) + 1):
                 raise DataError(run.unreadable(chunk[len(lines)]))
         n_before += len(chunk)
-    for told in (*changed.lines(), *unknown_note(unknown)):
+    for told in (*changed.lines(), *unknown_note(unknown, run)):
         note(told)
     if len(unknown) >= MOST_UNKNOWN:
         note("further unknown words were not counted")

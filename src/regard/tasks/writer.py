@@ -115,9 +115,10 @@ class Writer(TrainedRun):
         the most probable each time, and a ``beam`` searches for the most probable text. With ``n``
         each prompt gets a list of so many texts, with ``n_best`` so many of a beam, best first;
         with ``with_scores`` each text is a ``GeneratedText`` that knows its score. Each text stops
-        before the first ``stop``.
+        before the first ``stop``. Words that are unknown are told to the logger ``regard``.
         """
         prompts = one_or_many(prompt)
+        self.warn_of_unknown(*prompts)
         if n is not None and n_best is not None:
             raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
         config = self.generation(max_new=max_new, beam=beam, n_best=n_best, **sampling)
@@ -254,7 +255,8 @@ class Writer(TrainedRun):
         """Why a prompt does not fit, and what to do."""
         return (
             f"the prompt has {len(self.framing.read(prompt)):,} tokens, but the model's context "
-            f"holds {self.context:,}; shorten it, or let its beginning be cut off (--truncate left)"
+            f"holds {self.context:,}; shorten it, or let its beginning be cut off "
+            "(--truncate left, truncate='left')"
         )
 
     def score(self, texts: str | Sequence[str]) -> Any:
@@ -368,6 +370,7 @@ class Writer(TrainedRun):
             source_tokens=tuple(tokens(read)),
             target_tokens=tuple(tokens(seen[len(read) :])),
             answer=said,
+            warnings=tuple(self.unknown_warnings(prompt)),
             task=self.task,
             axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.tokenizer, said),

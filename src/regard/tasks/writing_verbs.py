@@ -147,7 +147,7 @@ class Summarize(Translate):
                 unknown |= dict.fromkeys(
                     word for one in documents for word in run.unknown_words(one)
                 )
-        for told in unknown_note(unknown):
+        for told in unknown_note(unknown, run):
             note(told)
         self.tell(n_cut, cut_note(run), note)
 

@@ -293,7 +293,7 @@ class BpeDropoutProcess:
     def _gone(self) -> TrainingError:
         return TrainingError(
             f"the process that segments texts for bpe_dropout ended (code {self._process.wait()}); "
-            "see above why, or whether memory was short, then go on with --resume"
+            "see above why, or whether memory was short, then go on with --resume (resume=True)"
         )
 
 

@@ -7,7 +7,7 @@ the digits remain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -59,6 +59,17 @@ def matrix(
     return picture(*parts, size=(width, height), label=title)
 
 
+def _what_if(edit: Mapping[str, Any]) -> str:
+    """An edit in words.
+
+    >>> _what_if({"kind": "ablate", "name": "decoder.cross", "layer": 0, "head": 1})
+    'what if: ablate decoder.cross, layer 0, head 1'
+    """
+    rest = [f"{key} {value}" for key, value in edit.items() if key not in ("kind", "name")]
+    what = " ".join(filter(None, (edit["kind"].replace("_", " "), edit.get("name"))))
+    return f"what if: {', '.join([what, *rest])}"
+
+
 def look_text(
     payload: Payload,
     selected: Selected | None = None,
@@ -79,6 +90,8 @@ def look_text(
         text.append(f"{_safe(came)}\n", "bold")
     for line in filter(None, (*choice_lines(payload), probability_line(payload))):
         text.append(f"{_safe(line)}\n")
+    for edit in payload.get("edits", ()):
+        text.append(f"{_safe(_what_if(edit))}\n")
     text.append("\n")
     if not payload["attentions"] and chosen.name is None:
         return text.append("this system does not attend\n")

@@ -35,7 +35,9 @@ def test_all_problems_are_told_at_once():
     assert "unknown setting 'model.n_head' (did you mean 'n_heads'?)" in message
     assert "model.n_heads=0: input should be greater than or equal to 1" in message
     assert "model.dropout=1.5" in message
-    assert "unknown setting 'modle' (did you mean 'model'?); known: model, other" in message
+    assert "unknown setting 'modle' (did you mean 'model'?)" in message
+    assert "known:" not in message  # the guess is enough
+    assert message.index("unknown") == 0  # the rest may follow from it
 
 
 class Whole(BaseModel):

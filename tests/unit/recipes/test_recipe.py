@@ -170,11 +170,25 @@ def test_plain_data_names_a_task_as_a_file_does(tmp_path):
         ("dropout=1.5", r"model\.dropout=1\.5: input should be less than 1"),
         ("score=dott", r"unknown score 'dott' \(did you mean 'dot'\?\)"),
         ("max_steps=null", "would never end"),
+        ("learning_rate=3", r"unknown setting 'learning_rate' \(did you mean 'lr'\?\)$"),
+        ("train.epochs=3", r"^unknown setting 'train.epochs' \(did you mean 'max_steps'\?\)$"),
+        ("train.quux=3", r"^unknown setting 'train.quux'; known: seed, "),
+        ("model.num_heads=3", r"no setting 'num_heads' \(did you mean 'n_heads'\?\)"),
+        ("data.direction=en-pirate", "'en-pirate': .* 2 or 3 small letters .* invented ones too"),
     ],
 )
 def test_wrong_overrides_are_explained(override, message):
     with pytest.raises(ConfigError, match=message):
         load_recipe("transformer", [override])
+
+
+def test_a_wrong_name_is_told_before_what_follows_from_it():
+    raw = {"data": {"world": "copy"}, "train": {"max_step": 300}}
+    with pytest.raises(ConfigError) as told:
+        load_recipe(raw)
+    cause, consequence = str(told.value).split("; ")
+    assert cause == "unknown setting 'train.max_step' (did you mean 'max_steps'?)"
+    assert "would never end" in consequence
 
 
 def test_a_recipe_may_be_a_file(tmp_path):

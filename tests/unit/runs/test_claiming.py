@@ -35,7 +35,7 @@ def test_a_model_that_was_not_trained_here_is_not_deleted(recipe, resume, tmp_pa
         train(recipe, out, resume=resume)
     assert str(caught.value) == (
         f"{out} holds a model that was not trained here: it has a config.json and no config.yaml; "
-        "replace it with --overwrite, or choose another --out"
+        "replace it with --overwrite (overwrite=True), or choose another --out (out=)"
     )
     assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
         THEIRS, "theirs"

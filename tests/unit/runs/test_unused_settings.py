@@ -20,6 +20,11 @@ def recipe(task, section="data", **settings):
     )
 
 
+def test_a_number_of_texts_is_led_to_the_number_of_tokens():
+    with pytest.raises(ConfigError, match=r"batch_size=8 does .*; set train\.batch_tokens"):
+        check_used(recipe("translation", "train", batch_size=8, max_steps=3))
+
+
 @pytest.mark.parametrize(
     ("section", "setting", "tasks"),
     [

@@ -204,7 +204,7 @@ def test_a_head_of_the_decoder_can_be_forced_to_a_key_that_is_not_there_at_first
         ),
         (
             {"kind": "swap", "first": 0, "secnd": 1},
-            "swap.second is missing; unknown setting 'swap.secnd' .did you mean 'second'",
+            "unknown setting 'swap.secnd' .did you mean 'second'.+; swap.second is missing",
         ),
         ({"kind": "swap", "first": 0, "second": 9}, "swap.second: .* words 0 to 2, not 9"),
         ({"kind": "swap", "first": -1, "second": 1}, "swap.first: .* words 0 to 2, not -1"),

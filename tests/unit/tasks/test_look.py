@@ -206,3 +206,18 @@ def test_rollout_follows_a_self_attention_and_nothing_else(look):
         look.rollout("decoder.cross")
     with pytest.raises(regard.ConfigError, match="this system has none"):
         untrained("luong2015").explain("a b", "c").rollout("decoder.cross")
+
+
+def test_the_weights_of_one_head_are_a_row_a_target_token(look):
+    heads = look.weights("decoder.cross", layer=0)
+    np.testing.assert_array_equal(look.weights("decoder.cross", layer=0, head=1), heads[1])
+    with pytest.raises(regard.RegardError, match=f"has heads 0 to {len(heads) - 1}, not -1"):
+        look.weights("decoder.cross", head=-1)
+
+
+def test_a_look_that_is_printed_names_its_what_ifs():
+    run, edit = untrained("transformer"), {"kind": "ablate", "name": "decoder.cross", "layer": 0}
+    plain, edited = (str(run.explain("a b", "d", edit=one)) for one in ((), {**edit, "head": 1}))
+    line = "what if: ablate decoder.cross, layer 0, head 1"
+    assert line not in plain
+    assert edited.splitlines()[:4].count(line) == 1

@@ -8,6 +8,8 @@ from regard.core.errors import ConfigError
 from regard.tasks.base import TASKS
 from regard.tasks.look import Look
 from regard.tasks.story import SHOWN, story_of, words_of
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
 
 SOURCE = "a b c d"
 
@@ -128,3 +130,13 @@ def test_slots_name_the_positions_that_they_are_made_of():
     assert story["positions"] == [*SOURCE.split(), "</s>", "<s>", "a", "b"]
     assert story["steps"]["columns"] == ["null", "[0–2]", "[3–5]"]
     assert told(untrained("transformer"))["positions"] == [*SOURCE.split(), "</s>"]
+
+
+def test_a_space_that_is_a_piece_of_its_own_is_no_letter_of_its_word():
+    tokenizer = Tokenizer.train(["ab", "ab", "z ab"], TextSettings(kind="bpe", vocab_size=261))
+    tokens = tokenizer.tokens(tokenizer.encode("z ab"))
+    assert "▁" in tokens  # “ ab” was seen once, and is in pieces
+    look = Look(
+        attentions={}, source="z ab", source_tokens=tuple(tokens), target_tokens=(), answer=""
+    )
+    assert [one["text"] for one in words_of(tokenizer, look)] == ["z", "ab"]
