@@ -13,6 +13,7 @@ from regard.cli import (
     bench,
     catalogue,
     compare,
+    demo,
     draw,
     evaluate,
     explain,
@@ -26,6 +27,7 @@ from regard.cli import (
 )
 from regard.cli.completion import asked_verb
 from regard.cli.examples import epilog
+from regard.cli.run_paths import runs_here
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -47,7 +49,7 @@ def make_app(asked: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    app.command("demo")(train.demo)
+    app.command("demo")(demo.demo)
     app.command("prepare")(prepare.prepare)
     app.command("train")(train.train)
     app.command("average")(train.average)
@@ -103,7 +105,9 @@ def run(words: Sequence[str]) -> int:
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""
-        raise ConfigError(f"{error.format_message()}{see}") from None  # type: ignore[attr-defined]
+        lacks_run = str(getattr(getattr(error, "param", None), "metavar", "")).startswith("RUN")
+        runs = runs_here() if lacks_run else ""
+        raise ConfigError(f"{error.format_message()}{see}{runs}") from None  # type: ignore[attr-defined]
     return code if isinstance(code, int) else 0
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Json, RunPath, note
+from regard.cli.run_paths import RunPath
+from regard.cli.terminal import Json, note
 from regard.cli.terminal import write as write_text
 
 

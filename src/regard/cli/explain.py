@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.run_paths import RunPath
 from regard.cli.terminal import (
     Device,
     Json,
-    RunPath,
     TrustData,
     chosen_format,
     note,
     note_unknown,
+    refuse_files,
     refuse_pictures,
     write,
 )
@@ -105,6 +106,7 @@ def explain(
     run = load(path, device=device)
     if not TASKS[run.task].verb.reads_files:
         refuse_pictures([text])
+        refuse_files([text], "explain reads one text: give it in quotes")
     more = {"other": other, "question": question, "target": target}
     more = {name: _readable(said) for name, said in more.items() if said is not None}
     look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
