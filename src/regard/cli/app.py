@@ -87,7 +87,7 @@ def _version(wanted: bool) -> None:
 
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
+        False, "--version", "-V", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     pass
@@ -100,7 +100,7 @@ def run(words: Sequence[str]) -> int:
     asked = asked_verb() or next((word for word in others if not word.startswith("-")), None)
     try:
         program = typer.main.get_command(make_app(asked))
-        _show_option(program, _plugin_option())
+        _finish(program, _plugin_option())
         code = program(others or ["--help"], standalone_mode=False)
     except _UsageError as error:
         context = getattr(error, "ctx", None)
@@ -156,10 +156,21 @@ def _plugin_option() -> Any:
     return option
 
 
-def _show_option(command: Any, option: Any) -> None:
-    """Put an option that was read before into the help of a command, or of a group's."""
-    inside = getattr(command, "commands", None)
-    if inside is None:
-        command.params.append(option)
-    for one in (inside or {}).values():
-        _show_option(one, option)
+def _finish(command: Any, option: Any) -> None:
+    """Put an option that was read before into the help of a command and of those inside it.
+
+    Flags take no value there, whatever typer's version says of them.
+    """
+    command.params.append(option)
+    listed = command.get_params
+
+    def params(context: Any) -> list[Any]:
+        found: list[Any] = listed(context)
+        for one in found:
+            if getattr(one, "is_flag", False) and one.metavar is None:
+                one.metavar = ""
+        return found
+
+    command.get_params = params
+    for one in getattr(command, "commands", {}).values():
+        _finish(one, option)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,10 @@ import typer
 from regard.cli.run_paths import RunPath
 from regard.cli.terminal import Json, note
 from regard.cli.terminal import write as write_text
+from regard.core.errors import CheckpointError
+
+_WIDE = 84
+"""Letters of a fact in a line."""
 
 
 def models() -> None:
@@ -26,11 +31,17 @@ def models() -> None:
 
 
 def recipes() -> None:
-    """List the built-in recipes."""
-    from regard.recipes.recipe import builtin_recipes
+    """List the built-in recipes by task, with what they need; the lightest come first."""
+    from regard.recipes.recipe import recipes_by_task
+    from regard.tasks.base import TASKS
 
-    for name, headline in builtin_recipes().items():
-        print(f"{name:16} {headline}")
+    print("your files: name them by --set folder=PATH, as the first lines of each recipe say")
+    for task, some in recipes_by_task().items():
+        print(f"\n{task}, for `regard {TASKS[task].verb.name}`")
+        for one in some:
+            needs = "built in" if one.world else "your files"
+            where = ", GPU" if one.for_gpu else ""
+            print(f"  {one.name:19} {needs:10} {f'{one.steps:,} steps{where}':>17}  {one.headline}")
 
 
 def info(path: RunPath, as_json: Json = False) -> None:
@@ -59,13 +70,30 @@ def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
-    for name, value in facts.items():
-        if name != "scores":
-            print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    plain = {name: value for name, value in facts.items() if name not in ("model", "scores")}
+    settings = [
+        f"{key}={json.dumps(one)}" for key, one in facts["model"].items() if one is not None
+    ]
+    for name, value in {**plain, "model": " ".join(settings)}.items():
+        lines = wrap(_told(value), _WIDE, break_long_words=False, break_on_hyphens=False)
+        print(f"{name.replace('_', ' '):16}" + f"\n{'':16}".join(lines))
     if scores:
         from regard.cli.evaluate import show_scores
 
         show_scores(scores)
+
+
+def _told(value: Any) -> str:
+    """A fact in words: large numbers short, lists and tables without brackets."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_told(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value))
+    if value is None:
+        return "unknown"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def card(
@@ -94,8 +122,22 @@ def card(
     write_text(text, out)
 
 
+def _check_source(path: Path) -> Path:
+    """Refuse a name that means nothing here at once, before torch is imported."""
+    if not path.exists():
+        raise CheckpointError(
+            f"there is no {path} to import: expected a folder in the layout of Hugging Face or "
+            "CTranslate2, or a .gguf file; to get one from a hub, run its own client, such as "
+            f"`hf download {path} --local-dir {path.name}`"
+        )
+    return path
+
+
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.", callback=_check_source),
+    ],
     out: Annotated[Path, typer.Option(help="The run folder to write, new or empty.")],
     direction: Annotated[
         str | None,
@@ -134,6 +176,7 @@ def export(
     from regard.runs.export import export as write
     from regard.tasks.opening import load
 
+    note(f"writing {path} as {to}; a large model takes minutes")
     written = write(load(path, device="cpu"), to, folder)
     for line in written.notes:
         note(line)

@@ -128,7 +128,7 @@ def explain(
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
     for line in read_note(run, look.source):
         note(line)
-    note_unknown(run.unknown_words(look.source))
+    note_unknown(run.unknown_words(run.read_as(look.source)))
     for line in look.warnings:
         note(line)
 

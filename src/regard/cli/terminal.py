@@ -117,6 +117,7 @@ def write(text: str | bytes, out: Path | None) -> None:
         print(text, end="")
     else:
         write_whole(out, text)
+        note(f"wrote {out}")
 
 
 # ------------------------------------------------------------------ notes

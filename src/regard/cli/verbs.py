@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 Body = Callable[[Path, list[str], Any, str | None, bool, Files], None]
 
 
+_APART = 10.0
+"""Seconds between two notes on how far it is, at least."""
+
+
 def add_verbs(app: typer.Typer, asked: str | None) -> None:
     """Add the commands. Only the one that is asked for gets its options.
 
@@ -72,7 +77,7 @@ def _unasked() -> None:
 
 def _inputs(verb: Verb) -> Any:
     """Typer's type of what a verb takes after RUN."""
-    named = "[FILE]..." if verb.reads_files else "[TEXT]..."
+    named = "FILE" if verb.reads_files else "TEXT"
     told = f"{verb.takes}; else the lines of standard input."
     return Annotated[list[str] | None, typer.Argument(metavar=named, help=told)]
 
@@ -199,7 +204,20 @@ def _chunks(verb: Verb, inputs: list[str]) -> Chunks:
         )
     if verb.unasked and sys.stdin.isatty():
         return Chunks(lambda _size: iter([list(verb.unasked)]))
-    return Chunks(arriving_lines)
+    return Chunks(_told_lines)
+
+
+def _told_lines(size: int) -> Iterator[list[str]]:
+    """Lines of standard input; where they are many, who waits is told how far it is."""
+    n, last = 0, time.monotonic()
+    for lines in arriving_lines(size):
+        if not n and len(lines) == size:
+            note(f"many lines: answers come {size:,} at a time")
+        elif n and time.monotonic() - last >= _APART:
+            note(f"{n:,} lines are answered")
+            last = time.monotonic()
+        yield lines
+        n += len(lines)
 
 
 # ------------------------------------------------------------------ chat

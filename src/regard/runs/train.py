@@ -121,6 +121,7 @@ def _prepared(
     """Data, a training that has begun or goes on, and what it is expected to cost."""
     begun = goes_on and folder.settings.exists()
     snapshot = _latest(folder.checkpoints, say) if begun else None
+    say(f"preparing {_data_named(recipe)}; this can take minutes")
     with ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
@@ -153,6 +154,14 @@ def _prepared(
         ranks.by_writer(lambda: _begin(prepared, folder))
     claim.begin()
     return prepared, trainer, expected
+
+
+def _data_named(recipe: Recipe) -> str:
+    """Which data a training prepares, whole, however few its steps are."""
+    data = recipe.data
+    if data.world is not None:
+        return f"all data of the built-in world {data.world}"
+    return f"all data of {data.folder or 'the files of the recipe'}"
 
 
 def _begins(prepared: Prepared, folder: RunFolder) -> str:
