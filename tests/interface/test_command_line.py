@@ -175,7 +175,7 @@ def test_info_names_model_special_ids_and_scores(run, run_path):
     assert facts["scores"]["test"]["n"] == 40
     code, out, _ = run("info", run_path)
     assert code == 0
-    assert "special_ids" in out
+    assert "special ids" in out
 
 
 def test_models_and_recipes_are_listed(run):

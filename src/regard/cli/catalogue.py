@@ -71,10 +71,9 @@ def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool
         print(json.dumps(facts, ensure_ascii=False))
         return
     plain = {name: value for name, value in facts.items() if name not in ("model", "scores")}
-    settings = [
-        f"{key}={json.dumps(one)}" for key, one in facts["model"].items() if one is not None
-    ]
-    for name, value in {**plain, "model": " ".join(settings)}.items():
+    known = {key: json.dumps(one) for key, one in facts["model"].items() if one is not None}
+    settings = " ".join(f"{key}={one}" for key, one in known.items()).replace('"', "")
+    for name, value in {**plain, "model": settings}.items():
         lines = wrap(_told(value), _WIDE, break_long_words=False, break_on_hyphens=False)
         print(f"{name.replace('_', ' '):16}" + f"\n{'':16}".join(lines))
     if scores:
