@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -11,6 +12,8 @@ from regard.checkpoints.lock import locked
 from regard.cli.completion import claim_names
 from regard.core.errors import CheckpointError
 from regard.recipes.recipe import builtin_recipes
+from regard.runs.prepare import prepare
+from regard.runs.progress import Lines
 
 # ------------------------------------------------------------------ texts
 
@@ -102,7 +105,7 @@ def small_demo(settings, monkeypatch):
 def test_a_finished_demo_is_shown_again_and_not_trained_again(run, tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(
-        "regard.cli.demo.run_server", lambda run, _listening: served.append(run.folder.path)
+        "regard.cli.demo.run_server", lambda run, _listening, then: served.append(run.folder.path)
     )
     words = ["demo", "--out", tmp_path / "demo"]
     code, first, _ = run(*words, "--no-serve")
@@ -226,7 +229,15 @@ def test_a_model_that_is_not_here_is_told_with_the_way_to_get_it():
 # ------------------------------------------------------------------ while one waits
 
 
-def test_what_is_prepared_is_told_before_it_is(run, tmp_path):
+def test_what_is_prepared_is_told_before_it_is(run, tmp_path, monkeypatch):
+    said = threading.Event()
+    plain_say = Lines.say
+    monkeypatch.setattr(Lines, "say", lambda self, text: (plain_say(self, text), said.set()))
+    monkeypatch.setattr("regard.runs.progress.SLOW", 0.0)
+    monkeypatch.setattr(
+        "regard.runs.train.prepare",
+        lambda *given, **how: (said.wait(20), prepare(*given, **how))[1],
+    )
     small = ["n_layers=1", "d_model=16", "d_ff=32", "n_heads=2", "max_steps=1", "warmup_steps=1"]
     sets = [word for one in small for word in ("--set", one)]
     _, _, err = run("train", "copy", "--out", tmp_path / "run", *sets)

@@ -173,10 +173,12 @@ def export(
     from any web space or a disk.
     """
     from regard.runs.export import export as write
+    from regard.runs.progress import told_if_slow
     from regard.tasks.opening import load
 
-    note(f"writing {path} as {to}; a large model takes minutes")
-    written = write(load(path, device="cpu"), to, folder)
+    run = load(path, device="cpu")
+    with told_if_slow(f"writing {path} as {to}; a large model takes minutes", note):
+        written = write(run, to, folder)
     for line in written.notes:
         note(line)
     print(written)

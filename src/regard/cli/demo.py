@@ -74,7 +74,7 @@ def demo(
                 again = command("demo", *_where(out), *(["--no-serve"] if no_serve else []))
                 how = {"resume": there, "overwrite": overwrite}
                 run_training(recipe, out, **how, device=device, again=again)
-        _show_run(out, listening, device)
+        _show_run(out, listening, device, opens=is_over)
 
 
 def _recipe(out: Path, asked: list[str], *, there: bool, film: bool) -> Recipe:
@@ -108,15 +108,21 @@ def _show_again(folder: RunFolder) -> None:
         show_scores(scores)
 
 
-def _show_run(out: Path, listening: socket.socket | None, device: str | None) -> None:
-    """Five translations, then the page until Ctrl-C, or what to type next."""
+def _show_run(
+    out: Path, listening: socket.socket | None, device: str | None, *, opens: bool
+) -> None:
+    """Five translations, then the page until Ctrl-C, or what to type next.
+
+    A page that was watched during the training becomes the run's; else one ``opens``.
+    """
+    from regard.server.serve import open_page
     from regard.tasks.translator import load_translator
 
     run = load_translator(out, device=device)
     for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
         print(f"{source}\n    {translation}")
     if listening is not None:
-        run_server(run, listening)
+        run_server(run, listening, then=open_page if opens else lambda _address: None)
         return
     path = shlex.quote(str(out))
     print(f"see it: {_program()} serve {path}")

@@ -23,6 +23,7 @@ from regard.cli.terminal import (
     chosen_format,
     note,
     note_unknown,
+    note_written,
     refuse_files,
     refuse_pictures,
     write,
@@ -126,6 +127,7 @@ def explain(
         write(look.as_file(shown.value, selected), out)
     else:
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
+    note_written(out)
     for line in read_note(run, look.source):
         note(line)
     note_unknown(run.unknown_words(run.read_as(look.source)))
@@ -242,6 +244,7 @@ def heads(
         write(heads_text(found, get_terminal_size().columns if fits else WIDE), out)
     else:
         write(_heads_file(found, wanted), out)
+    note_written(out)
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:

@@ -117,7 +117,6 @@ def write(text: str | bytes, out: Path | None) -> None:
         print(text, end="")
     else:
         write_whole(out, text)
-        note(f"wrote {out}")
 
 
 # ------------------------------------------------------------------ notes
@@ -126,6 +125,12 @@ def write(text: str | bytes, out: Path | None) -> None:
 def note(text: str) -> None:
     """Print a line on standard error."""
     print(f"regard: {text}", file=sys.stderr)
+
+
+def note_written(out: Path | None) -> None:
+    """Name the file that was written, if one was."""
+    if out is not None:
+        note(f"wrote {out}")
 
 
 def note_unknown(words: Iterable[str]) -> None:

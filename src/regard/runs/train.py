@@ -32,6 +32,7 @@ from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.film import Film
 from regard.runs.prepare import prepare
+from regard.runs.progress import told_if_slow
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe
@@ -121,8 +122,8 @@ def _prepared(
     """Data, a training that has begun or goes on, and what it is expected to cost."""
     begun = goes_on and folder.settings.exists()
     snapshot = _latest(folder.checkpoints, say) if begun else None
-    say(f"preparing {_data_named(recipe)}; this can take minutes")
-    with ranks.writer_first():
+    preparing = f"preparing {_data_named(recipe)}; this can take minutes"
+    with told_if_slow(preparing, say), ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
     for note in prepared.notes:
