@@ -20,7 +20,7 @@ from regard.visual.svg import element
 
 EVERY = 5.0
 """Seconds between two lines, at least, where there is no bar."""
-SLOW = 1.0
+SLOW = 2.0
 """Seconds after which it is said what somebody waits for."""
 LATEST = 5
 """Lines that stay below the bar in a notebook."""
