@@ -175,7 +175,7 @@ def test_info_names_model_special_ids_and_scores(run, run_path):
     assert facts["scores"]["test"]["n"] == 40
     code, out, _ = run("info", run_path)
     assert code == 0
-    assert "special_ids" in out
+    assert "special ids" in out
 
 
 def test_models_and_recipes_are_listed(run):
@@ -497,12 +497,7 @@ def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatc
     assert "exact match" in out
     assert out.count("    ") >= 5
     assert "the animal did not cross the street because it was too wide" in out
-    assert out.endswith(f"see it: regard serve {tmp_path / 'demo'}\n")
-    assert run("demo", "--out", tmp_path / "demo", "--no-serve")[0] == 2
-    code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve", "--resume")
-    assert code == 0
-    assert "is finished" in out
-    assert "mary loves john" in out
+    assert f"see it: regard serve {tmp_path / 'demo'}\n" in out
 
 
 @pytest.mark.parametrize(
@@ -514,11 +509,11 @@ def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatc
     ],
 )
 def test_the_next_step_is_named_as_it_can_be_typed(monkeypatch, typed, found, said):
-    from regard.cli import train
+    from regard.cli import demo
 
     monkeypatch.setattr(sys, "argv", [typed])
-    monkeypatch.setattr(train.shutil, "which", lambda _name: found)
-    assert train._program() == said
+    monkeypatch.setattr(demo.shutil, "which", lambda _name: found)
+    assert demo._program() == said
 
 
 def test_a_watched_training_has_a_bar(settings):

@@ -21,7 +21,7 @@ def loaded(run_path):
 
 def test_a_run_is_drawn_into_a_file_that_needs_nothing_else(run, run_path, loaded, tmp_path):
     out = tmp_path / "model.svg"
-    assert run("draw", run_path, "--out", out) == (0, "", "")
+    assert run("draw", run_path, "--out", out) == (0, "", f"regard: wrote {out}\n")
     root = ElementTree.parse(out).getroot()
     assert f"{n_parameters(loaded.model):,} parameters" in root.find(f"{SVG}title").text
     assert "prefers-color-scheme: dark" in root.find(f"{SVG}style").text

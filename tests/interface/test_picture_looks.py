@@ -35,7 +35,7 @@ def picture(tmp_path):
 def test_the_terminal_shows_digits_where_there_are_no_colours(folder, picture, capsys):
     assert main(["explain", str(folder), str(picture)]) == 0
     out = capsys.readouterr().out
-    assert "encoder.self, layer 1, mean of 2 heads; digits are tenths of the largest weight" in out
+    assert "encoder.self, layer 1, mean of 2 heads, as shares of the largest weight\n" in out
     assert "<cls> (" in out
     assert [line[:2] for line in out.splitlines()[-4:]] == ["0 ", "1 ", "2 ", "3 "]
 

@@ -73,7 +73,7 @@ def test_a_training_is_watched_stopped_resumed_and_becomes_a_page(recipe, tmp_pa
             program.send_signal(signal.SIGINT)
             _, err = program.communicate(timeout=60)
     assert program.returncode == 130
-    assert f"all is saved in {out}; go on with --resume" in err
+    assert f"all is saved in {out}; go on with: regard train --resume --out {out}\n" in err
     last = read_film(out / "film.jsonl")[-1]["step"]
     program, address = started("--resume", "--out", out, "--set", f"max_steps={last + 5}")
     with program:

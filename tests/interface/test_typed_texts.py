@@ -60,7 +60,7 @@ def test_a_look_has_the_words_that_were_read_and_names_the_unknown_as_typed(run,
     found = json.loads(out)
     assert (code, found["source"]) == (0, "A b, Zebra.")
     assert found["source_tokens"] == ["a", "b", "<unk>", "</s>"]
-    assert err == f"{NOTE}a b zebra\nregard: 1 unknown word read as <unk>: Zebra\n"
+    assert err == f"{NOTE}a b zebra\nregard: 1 unknown word read as <unk>: zebra\n"
 
 
 @pytest.mark.parametrize("words", ["Xyzzy foo!", "?!"])

@@ -80,6 +80,46 @@ def locked(folder: Path, launch: str = "") -> Iterator[FolderLock]:
             folder.rmdir()
 
 
+def check_free(folder: Path) -> None:
+    """Refuse a folder that somebody trains in now."""
+    if (trainer := trainer_of(folder)) is not None:
+        raise _is_taken(folder, trainer)
+
+
+def check_has_begun(folder: Path) -> None:
+    """Refuse a folder that lacks something because its training runs and has saved no weights."""
+    if (trainer := trainer_of(folder)) is not None:
+        raise CheckpointError(
+            f"{folder} is still being trained by {trainer} and has no weights yet; wait for its "
+            "first validation"
+        )
+
+
+def trainer_of(folder: Path) -> str | None:
+    """Who trains in a folder now, as ``process N on HOST``; None where nobody does."""
+    try:
+        file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+    except BlockingIOError:
+        return _named(_owner(file))
+    finally:
+        os.close(file)
+    return None
+
+
+def _is_taken(folder: Path, trainer: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} is being trained by {trainer}; wait for it, stop it, or choose another --out"
+    )
+
+
+def _named(owner: dict[str, Any]) -> str:
+    return f"process {owner.get('process', 'unknown')} on {owner.get('host', 'this machine')}"
+
+
 def _taken(path: Path) -> int:
     """The open file, locked; it must be the one that has the name, for its owner deletes it."""
     while True:
@@ -87,13 +127,9 @@ def _taken(path: Path) -> int:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = _owner(file)
+            trainer = _named(_owner(file))
             os.close(file)
-            raise CheckpointError(
-                f"{path.parent} is being trained by process {owner.get('process', 'unknown')} on "
-                f"{owner.get('host', 'this machine')}; wait for it, stop it, or choose another "
-                "--out"
-            ) from None
+            raise _is_taken(path.parent, trainer) from None
         try:
             if path.lstat().st_ino == os.fstat(file).st_ino:
                 return file

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from regard.checkpoints.lock import check_has_begun
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import (
     MOST_BYTES,
@@ -155,6 +156,7 @@ def load_model(folder: RunFolder) -> nn.Module:
 def read_weights(folder: RunFolder) -> dict[str, Tensor]:
     """The tensors of model.safetensors by name."""
     if not folder.weights.exists():
+        check_has_begun(folder.path)
         stopped = "weights yet: its training was stopped; go on with --resume"
         missing = folder.weights.name if folder.finished() else stopped
         raise CheckpointError(f"{folder.path} has no {missing}")
@@ -198,6 +200,8 @@ def _check_there(path: Path) -> None:
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no run folder {path.parent}")
     if not path.exists():
+        if not RunFolder(path.parent).weights.exists():
+            check_has_begun(path.parent)
         raise CheckpointError(f"{path.parent} is not a run folder: it has no {path.name}")
 
 

@@ -13,6 +13,7 @@ from regard.cli import (
     bench,
     catalogue,
     compare,
+    demo,
     draw,
     evaluate,
     explain,
@@ -26,6 +27,7 @@ from regard.cli import (
 )
 from regard.cli.completion import asked_verb
 from regard.cli.examples import epilog
+from regard.cli.run_paths import runs_here
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -47,7 +49,7 @@ def make_app(asked: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    app.command("demo")(train.demo)
+    app.command("demo")(demo.demo)
     app.command("prepare")(prepare.prepare)
     app.command("train")(train.train)
     app.command("average")(train.average)
@@ -85,7 +87,7 @@ def _version(wanted: bool) -> None:
 
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
+        False, "--version", "-V", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     pass
@@ -98,12 +100,14 @@ def run(words: Sequence[str]) -> int:
     asked = asked_verb() or next((word for word in others if not word.startswith("-")), None)
     try:
         program = typer.main.get_command(make_app(asked))
-        _show_option(program, _plugin_option())
+        _finish(program, _plugin_option())
         code = program(others or ["--help"], standalone_mode=False)
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         see = f" (see {context.command_path} --help)" if context is not None else ""
-        raise ConfigError(f"{error.format_message()}{see}") from None  # type: ignore[attr-defined]
+        lacks_run = str(getattr(getattr(error, "param", None), "metavar", "")).startswith("RUN")
+        runs = runs_here() if lacks_run else ""
+        raise ConfigError(f"{error.format_message()}{see}{runs}") from None  # type: ignore[attr-defined]
     return code if isinstance(code, int) else 0
 
 
@@ -152,10 +156,21 @@ def _plugin_option() -> Any:
     return option
 
 
-def _show_option(command: Any, option: Any) -> None:
-    """Put an option that was read before into the help of a command, or of a group's."""
-    inside = getattr(command, "commands", None)
-    if inside is None:
-        command.params.append(option)
-    for one in (inside or {}).values():
-        _show_option(one, option)
+def _finish(command: Any, option: Any) -> None:
+    """Put an option that was read before into the help of a command and of those inside it.
+
+    Flags take no value there, whatever typer's version says of them.
+    """
+    command.params.append(option)
+    listed = command.get_params
+
+    def params(context: Any) -> list[Any]:
+        found: list[Any] = listed(context)
+        for one in found:
+            if getattr(one, "is_flag", False) and one.metavar is None:
+                one.metavar = ""
+        return found
+
+    command.get_params = params
+    for one in getattr(command, "commands", {}).values():
+        _finish(one, option)

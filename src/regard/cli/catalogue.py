@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
 
 from regard.cli.completion import recipe_names
-from regard.cli.terminal import Json, RunPath, note
+from regard.cli.run_paths import RunPath
+from regard.cli.terminal import Json, note
 from regard.cli.terminal import write as write_text
+from regard.core.errors import CheckpointError
+
+_WIDE = 84
+"""Letters of a fact in a line."""
 
 
 def models() -> None:
@@ -31,17 +37,23 @@ def recipes(
         typer.Argument(help="Print this recipe, to read or to copy.", autocompletion=recipe_names),
     ] = None,
 ) -> None:
-    """List the built-in recipes, or print the text of one.
+    """List the built-in recipes by task, the lightest first, or print the text of one.
 
     A recipe of yours can say `base: NAME` and then only what it has otherwise.
     """
-    from regard.recipes.recipe import builtin_recipes, recipe_text
+    from regard.recipes.recipe import recipe_text, recipes_by_task
+    from regard.tasks.base import TASKS
 
     if name is not None:
         print(recipe_text(name), end="")
         return
-    for name, headline in builtin_recipes().items():
-        print(f"{name:16} {headline}")
+    print("your files: name them by --set folder=PATH, as the first lines of each recipe say")
+    for task, some in recipes_by_task().items():
+        print(f"\n{task}, for `regard {TASKS[task].verb.name}`")
+        for one in some:
+            needs = "built in" if one.world else "your files"
+            where = ", GPU" if one.for_gpu else ""
+            print(f"  {one.name:19} {needs:10} {f'{one.steps:,} steps{where}':>17}  {one.headline}")
 
 
 def info(path: RunPath, as_json: Json = False) -> None:
@@ -70,13 +82,29 @@ def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
-    for name, value in facts.items():
-        if name != "scores":
-            print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    plain = {name: value for name, value in facts.items() if name not in ("model", "scores")}
+    known = {key: json.dumps(one) for key, one in facts["model"].items() if one is not None}
+    settings = " ".join(f"{key}={one}" for key, one in known.items()).replace('"', "")
+    for name, value in {**plain, "model": settings}.items():
+        lines = wrap(_told(value), _WIDE, break_long_words=False, break_on_hyphens=False)
+        print(f"{name.replace('_', ' '):16}" + f"\n{'':16}".join(lines))
     if scores:
         from regard.cli.evaluate import show_scores
 
         show_scores(scores)
+
+
+def _told(value: Any) -> str:
+    """A fact in words: large numbers short, lists and tables without brackets."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_told(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value))
+    if value is None:
+        return "unknown"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def card(
@@ -105,8 +133,22 @@ def card(
     write_text(text, out)
 
 
+def _check_source(path: Path) -> Path:
+    """Refuse a name that means nothing here at once, before torch is imported."""
+    if not path.exists():
+        raise CheckpointError(
+            f"there is no {path} to import: expected a folder in the layout of Hugging Face or "
+            "CTranslate2, or a .gguf file; to get one from a hub, run its own client, such as "
+            f"`hf download {path} --local-dir {path.name}`"
+        )
+    return path
+
+
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.", callback=_check_source),
+    ],
     out: Annotated[Path, typer.Option(help="The run folder to write, new or empty.")],
     direction: Annotated[
         str | None,
@@ -143,9 +185,12 @@ def export(
     from any web space or a disk.
     """
     from regard.runs.export import export as write
+    from regard.runs.progress import told_if_slow
     from regard.tasks.opening import load
 
-    written = write(load(path, device="cpu"), to, folder)
+    run = load(path, device="cpu")
+    with told_if_slow(f"writing {path} as {to}; a large model takes minutes", note):
+        written = write(run, to, folder)
     for line in written.notes:
         note(line)
     print(written)

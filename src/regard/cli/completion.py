@@ -1,4 +1,4 @@
-"""What a shell is told when somebody presses the tab key: recipes, run folders and settings.
+"""What a shell is told when somebody presses the tab key: recipes, run folders, settings, claims.
 
 ``regard --install-completion`` teaches the shell to ask. Nothing here imports torch, so that it
 answers at once.
@@ -50,6 +50,13 @@ def setting_names(incomplete: str) -> list[str]:
         keys = ModelSettings.names() if section == "model" else inside.model_fields  # type: ignore[union-attr]
         names += [f"{prefix}{key}=" for key in keys for prefix in ("", f"{section}.")]
     return sorted({name for name in names if name.startswith(incomplete)})
+
+
+def claim_names(incomplete: str) -> list[str]:
+    """Experiments of the lab."""
+    from regard.lab import NAMES
+
+    return [name for name in ("all", *NAMES) if name.startswith(incomplete)]
 
 
 def _beside(incomplete: str) -> Iterator[Path]:

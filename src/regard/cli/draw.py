@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.terminal import chosen_format, note, write
+from regard.cli.terminal import chosen_format, note, note_written, write
 
 DrawFormat = StrEnum("DrawFormat", ["text", "svg", "json"])
 
@@ -53,3 +53,4 @@ def draw(
         ),
     }
     write(texts[shown](), out)
+    note_written(out)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.run_paths import RunPath, RunPaths
 from regard.cli.terminal import (
     Beam,
     Device,
     Json,
-    RunPath,
-    RunPaths,
     TrustData,
     note,
     note_unknown,

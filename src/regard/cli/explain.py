@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.run_paths import RunPath
 from regard.cli.terminal import (
     Device,
     Json,
-    RunPath,
     TrustData,
     chosen_format,
     note,
+    note_written,
+    refuse_files,
     refuse_pictures,
     write,
 )
@@ -104,6 +106,7 @@ def explain(
     run = load(path, device=device)
     if not TASKS[run.task].verb.reads_files:
         refuse_pictures([text])
+        refuse_files([text], "explain reads one text: give it in quotes")
     more = {"other": other, "question": question, "target": target}
     more = {name: _readable(said) for name, said in more.items() if said is not None}
     look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
@@ -123,6 +126,7 @@ def explain(
         write(look.as_file(shown.value, selected), out)
     else:
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
+    note_written(out)
     for line in read_note(run, look.source):
         note(line)
     for line in look.warnings:
@@ -238,6 +242,7 @@ def heads(
         write(heads_text(found, get_terminal_size().columns if fits else WIDE), out)
     else:
         write(_heads_file(found, wanted), out)
+    note_written(out)
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import claim_names
 from regard.cli.terminal import Json, note
 from regard.core.errors import ConfigError, RegardError
 
@@ -24,7 +25,10 @@ FigureForm = StrEnum("FigureForm", ["svg", "png", "pdf"])
 
 def lab(
     name: Annotated[
-        str | None, typer.Argument(help="An experiment, or all; without it they are listed.")
+        str | None,
+        typer.Argument(
+            help="An experiment, or all; without it they are listed.", autocompletion=claim_names
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for pictures, numbers and a page.")

@@ -136,7 +136,8 @@ def _show(name: str) -> None:
     for blank in handout.blanks:
         state = "passed" if blank.name in done.passed else "open"
         print(f"  {state:7} {blank.name}")
-    print(f"\nregard practice {name} --out {name}.py")
+    print(f"\nBegin: regard practice {name} --out {name}.py")
+    print(f"Then:  regard practice --check {name}.py")
 
 
 # ------------------------------------------------------------------ handouts, hints, solutions

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.completion import run_names
+from regard.cli.run_paths import check_folder
 from regard.cli.terminal import Device, note
-from regard.core.errors import CheckpointError
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def serve(
     check_public(host, api_key)
     others = [] if beside is None else [beside]
     for path in [*paths, *others]:  # a wrong name is worse than a port that is taken
-        if not path.is_dir():
-            raise CheckpointError(f"there is no run folder {path}")
+        check_folder(path)
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
-from regard.cli.completion import recipe_names, run_names
-from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.cli.completion import recipe_names
+from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.numbers import counted
 
@@ -22,38 +22,6 @@ if TYPE_CHECKING:
     from regard.visual.tables import Table
 
 # ------------------------------------------------------------------ options
-
-_SETTINGS = "config.yaml"  # what makes a folder a run
-
-
-def _check_run(path: Path) -> Path:
-    """Refuse a wrong name at once, before torch is imported."""
-    if not path.is_dir():
-        raise CheckpointError(f"there is no run folder {path}")
-    if not (path / _SETTINGS).exists():
-        raise CheckpointError(f"{path} is not a run folder: it has no {_SETTINGS}")
-    return path
-
-
-def _check_runs(paths: list[Path]) -> list[Path]:
-    return [_check_run(path) for path in paths]
-
-
-RunPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="A run folder.", callback=_check_run, autocompletion=run_names
-    ),
-]
-RunPaths = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="RUN...",
-        help="A run folder; several translators are an ensemble.",
-        callback=_check_runs,
-        autocompletion=run_names,
-    ),
-]
 
 
 def check_recipe(name: str | None) -> str | None:
@@ -159,6 +127,12 @@ def note(text: str) -> None:
     print(f"regard: {text}", file=sys.stderr)
 
 
+def note_written(out: Path | None) -> None:
+    """Name the file that was written, if one was."""
+    if out is not None:
+        note(f"wrote {out}")
+
+
 def note_unknown(words: Iterable[str]) -> None:
     """Name the first of the words that a model has never seen, if there are any."""
     unknown = list(dict.fromkeys(words))
@@ -178,6 +152,14 @@ def refuse_pictures(texts: Iterable[str]) -> None:
         with suppress(OSError):  # too long for a name
             if Path(text).is_file():
                 raise DataError(f"{text} is a picture's file, and this run reads texts")
+
+
+def refuse_files(texts: Iterable[str], remedy: str) -> None:
+    """Refuse names of files where texts are read; ``{0}`` in the remedy stands for the name."""
+    for text in texts:
+        with suppress(OSError):  # too long for a name
+            if Path(text).is_file():
+                raise DataError(f"{text} is a file; {remedy.format(text)}")
 
 
 # ------------------------------------------------------------------ lines as they arrive

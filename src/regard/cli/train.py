@@ -1,24 +1,21 @@
-"""``regard train``: a recipe becomes a run folder; ``regard demo``: so does the built-in one.
-
-``regard average``: so do some checkpoints of a run.
-"""
+"""``regard train``: a recipe becomes a run folder; ``regard average``: so do some checkpoints."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.completion import setting_names
+from regard.cli.run_paths import RunPath
 from regard.cli.serve import Port, run_server
-from regard.cli.terminal import Device, RecipeName, RunPath, note
+from regard.cli.terminal import Device, RecipeName, note
 from regard.core.errors import ConfigError
 from regard.core.plugins import loaded_plugins
 
@@ -103,7 +100,14 @@ def train(
         if workers is not None:
             _launch(workers, *words)
         else:
-            run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
+            run_training(
+                asked,
+                folder,
+                resume=resume,
+                overwrite=overwrite,
+                device=device,
+                again=command("train", "--resume", "--out", str(folder)),
+            )
 
     with _shown(asked, folder, port if serve else None, device):
         learn()
@@ -153,10 +157,19 @@ def _launch(workers: int, *words: str) -> None:
     launch(words, workers, note)
 
 
+def command(*words: str) -> str:
+    """What to type, with the plug-ins that were loaded."""
+    plugins = (word for name in loaded_plugins() for word in ("--plugin", name))
+    return shlex.join(["regard", *words, *plugins])
+
+
 def run_training(
-    recipe: Recipe, out: Path, *, resume: bool, overwrite: bool, device: str | None
+    recipe: Recipe, out: Path, *, resume: bool, overwrite: bool, device: str | None, again: str
 ) -> None:
-    """Train with progress shown, then show the scores; an interrupted training ends the program."""
+    """Train with progress shown, then show the scores; an interrupted training ends the program.
+
+    ``again`` is the command that goes on with it.
+    """
     from regard.cli.evaluate import show_scores
     from regard.runs.doors import watched_training
     from regard.training.distributed import is_launched, launched_rank
@@ -169,7 +182,7 @@ def run_training(
         return
     progress, signal = trained.outcome.progress, trained.outcome.signal
     if signal is not None:
-        saved = f"all is saved in {out}; go on with --resume"
+        saved = f"all is saved in {out}; go on with: {again}"
         note(f"stopped by {signal.name} after step {progress.step}; {saved}")
         raise typer.Exit(0 if is_launched() else 128 + signal)  # torchrun starts others again
     print(
@@ -253,68 +266,3 @@ def average(
     folder = out or whole.with_name(f"{whole.name}-average")
     steps = write_mean(path, last, folder, note)
     print(f"{folder}: the mean of steps {', '.join(map(str, steps))}")
-
-
-# ------------------------------------------------------------------ demo
-
-EXAMPLES = (
-    "the animal did not cross the street because it was too tired",
-    "the animal did not cross the street because it was too wide",
-    "john loves mary",
-    "mary loves john",
-    "jane visits africa in september",
-)
-
-
-def demo(
-    out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
-    settings: Settings = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-    no_serve: Annotated[
-        bool, typer.Option("--no-serve", help="Stop after the translations.")
-    ] = False,
-    port: Port = 8000,
-    device: Device = None,
-) -> None:
-    """Train the built-in English-French translator, print five translations and open the page.
-
-    The page is served until Ctrl-C.
-    """
-    from regard.recipes.recipe import load_recipe
-    from regard.server.limits import listen
-    from regard.tasks.translator import load_translator
-
-    film = "false" if no_serve else "true"
-    own = [f"train.seed={seed}", f"train.film={film}"]
-    recipe = load_recipe("transformer", [*own, *(settings or [])])
-    # A port that is taken shows before the training, not two minutes later.
-    with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
-        with nullcontext() if listening is None else _watched_demo(recipe, out, listening):
-            run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
-        run = load_translator(out, device=device)
-        for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
-            print(f"{source}\n    {translation}")
-        if listening is not None:
-            run_server(run, listening)
-        else:
-            print(f"see it: {_program()} serve {shlex.quote(str(out))}")
-
-
-def _watched_demo(
-    recipe: Recipe, folder: Path, listening: socket.socket
-) -> AbstractContextManager[None]:
-    """A page opens by itself and shows the training; it becomes that of the run."""
-    from regard.server.limits import address_of
-    from regard.server.serve import open_page
-
-    note(f"watch it learn at {address_of(listening)}")
-    return watched_at(recipe, folder, listening, open_page)
-
-
-def _program() -> str:
-    """What to type: the name alone where the shell would find it, else as it was typed."""
-    typed = sys.argv[0]
-    found = shutil.which("regard") is not None or Path(typed).name != "regard"
-    return "regard" if found else typed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -20,12 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from regard.cli.files import FILE_OPTIONS, Files, answer_files
+from regard.cli.run_paths import RunPath
 from regard.cli.terminal import (
     Device,
     Json,
-    RunPath,
     arriving_lines,
     note,
+    refuse_files,
     refuse_pictures,
     run_folders,
 )
@@ -43,14 +45,10 @@ if TYPE_CHECKING:
 # What a command does with a run folder, inputs, its options, a device, whether to print JSON, and
 # what it is told of files.
 Body = Callable[[Path, list[str], Any, str | None, bool, Files], None]
-Inputs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[INPUT]...",
-        help="Texts, or files of pictures; else the lines of standard input. Run folders of "
-        "translators that come first form an ensemble with RUN.",
-    ),
-]
+
+
+_APART = 10.0
+"""Seconds between two notes on how far it is, at least."""
 
 
 def add_verbs(app: typer.Typer, asked: str | None) -> None:
@@ -63,13 +61,13 @@ def add_verbs(app: typer.Typer, asked: str | None) -> None:
             told = "\n\n".join(part for part in (verb.summary, verb.help) if part)
             body = partial(answer_lines, verb)
             app.command(name, help=told)(
-                _command(verb.options, body) if name == asked else _unasked
+                _command(verb.options, body, _inputs(verb)) if name == asked else _unasked
             )
     chats: Callable[..., None] = _unasked
     if asked == "chat":
         from regard.tasks.requests import ChatOptions
 
-        chats = _command(ChatOptions, chat, takes_inputs=False)
+        chats = _command(ChatOptions, chat)
     app.command("chat", help=chat.__doc__)(chats)
 
 
@@ -77,13 +75,18 @@ def _unasked() -> None:
     """Stands in the list of commands and is never called."""
 
 
-def _command(
-    model: type[BaseModel] | None, body: Body, *, takes_inputs: bool = True
-) -> Callable[..., None]:
-    """A command with the fields of a model as options."""
+def _inputs(verb: Verb) -> Any:
+    """Typer's type of what a verb takes after RUN."""
+    named = "FILE" if verb.reads_files else "TEXT"
+    told = f"{verb.takes}; else the lines of standard input."
+    return Annotated[list[str] | None, typer.Argument(metavar=named, help=told)]
+
+
+def _command(model: type[BaseModel] | None, body: Body, taken: Any = None) -> Callable[..., None]:
+    """A command with the fields of a model as options; ``taken`` is the type of its inputs."""
 
     fields = {} if model is None else model.model_fields
-    of_files = FILE_OPTIONS if takes_inputs else {}
+    of_files = {} if taken is None else FILE_OPTIONS
 
     def command(
         path: Path, device: str | None, as_json: bool, inputs: list[str] | None = None, **given: Any
@@ -100,7 +103,7 @@ def _command(
     shared = {name: (kind, None) for name, kind in of_files.items() if name not in own}
     parameters = [
         _parameter("path", RunPath),
-        *([_parameter("inputs", Inputs, None)] if takes_inputs else []),
+        *([] if taken is None else [_parameter("inputs", taken, None)]),
         *(_parameter(name, *told) for name, told in (own | shared).items()),
         _parameter("device", Device, None),
         _parameter("as_json", Json, False),
@@ -176,6 +179,9 @@ def answer_lines(
     run, verb = opened(verb, [path, *others], options, device)
     if not verb.reads_files:
         refuse_pictures(inputs)
+        refuse_files(inputs, "its lines are read by < {0}, or --in {0} --out DIR")
+        if len(inputs) > 1 and not any(" " in one for one in inputs):
+            note(f"{len(inputs)} texts; quote a sentence to {verb.name} it as one")
     chunks = _chunks(verb, inputs)
     if getattr(options, "stream", False):
         if as_json:
@@ -198,7 +204,20 @@ def _chunks(verb: Verb, inputs: list[str]) -> Chunks:
         )
     if verb.unasked and sys.stdin.isatty():
         return Chunks(lambda _size: iter([list(verb.unasked)]))
-    return Chunks(arriving_lines)
+    return Chunks(_told_lines)
+
+
+def _told_lines(size: int) -> Iterator[list[str]]:
+    """Lines of standard input; where they are many, who waits is told how far it is."""
+    n, last = 0, time.monotonic()
+    for lines in arriving_lines(size):
+        if not n and len(lines) == size:
+            note(f"many lines: answers come {size:,} at a time")
+        elif n and time.monotonic() - last >= _APART:
+            note(f"{n:,} lines are answered")
+            last = time.monotonic()
+        yield lines
+        n += len(lines)
 
 
 # ------------------------------------------------------------------ chat

@@ -21,10 +21,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("n_head", ["n_heads", "d_model"])
     " (did you mean 'n_heads'?)"
     """
+    near = nearest(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a mistyped one; None when none is near."""
     if len(name) > LONGEST_NAME:  # comparing takes the square of its length
-        return ""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+        return None
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 class Registry(Mapping[str, T]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ from regard.models.presets import ModelSettings, resolve_for
 from regard.recipes.recipe_files import builtin_names, check_there
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recipe_in
+from regard.tasks.verb import Verb
+
+_FOR_GPU = "# For a GPU."
+"""How the comment of a recipe begins that would take hours on a CPU."""
 
 
 def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -201,14 +206,57 @@ def recipe_text(name: str) -> str:
     if name in known:
         return (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
     if not (path := Path(name)).is_file():
-        raise ConfigError(
-            f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
-            f"{', '.join(known)}"
-        )
+        hint = did_you_mean(name, known)
+        all_of_them = f": neither a file nor one of {', '.join(known)}"
+        remedy = f"{hint}; `regard recipes` lists all" if hint else all_of_them
+        raise ConfigError(f"no recipe {name!r}{remedy}")
     try:
         return read_text(path, MOST_BYTES)
     except CheckpointError as error:
         raise ConfigError(f"recipe: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFacts:
+    """What a built-in recipe says of itself."""
+
+    name: str
+    headline: str
+    task: str
+    world: str | None
+    """The built-in data; None where it needs a user's files."""
+    steps: int
+    """That it trains at most."""
+    for_gpu: bool
+
+
+def recipes_by_task() -> dict[str, list[RecipeFacts]]:
+    """The built-in recipes of each task.
+
+    Those of built-in worlds come first, and of these the default system's, then the shortest.
+    """
+    found: dict[str, list[RecipeFacts]] = {}
+    for name, headline in builtin_recipes().items():
+        text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+        raw = parse_yaml(text)
+        task = meant_task(raw).get("task") or raw.get("task", "translation")
+        world, steps = raw["data"].get("world"), raw["train"]["max_steps"]
+        facts = RecipeFacts(name, headline, task, world, steps, for_gpu=_FOR_GPU in text)
+        found.setdefault(TASKS[task].name, []).append(facts)
+    default = ModelSettings.model_fields["preset"].default
+
+    def order(one: RecipeFacts) -> tuple[bool, bool, bool, int, int]:  # names may end in a size
+        return one.world is None, one.for_gpu, one.name != default, one.steps, len(one.name)
+
+    return {task: sorted(found[task], key=order) for task in TASKS if task in found}
+
+
+def recipe_for(verb: Verb) -> str | None:
+    """The first built-in recipe whose runs answer a verb; None where there is none."""
+    for task, some in recipes_by_task().items():
+        if verb.name in {one.name for one in TASKS[task].verbs}:
+            return some[0].name
+    return None
 
 
 def recipes_by_preset() -> dict[str, list[str]]:

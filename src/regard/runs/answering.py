@@ -12,13 +12,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import DataError, WorkerError
+from regard.core.errors import ConfigError, DataError, WorkerError
 from regard.core.files import whole_file, write_whole
 from regard.core.lock import claimed
+from regard.recipes.recipe import recipe_for
 from regard.runs.jobs import Post
 from regard.runs.parts import Part
 from regard.tasks.base import TASKS, verbs
-from regard.tasks.opening import device_at, load
+from regard.tasks.opening import OtherTaskError, device_at, load
 from regard.tasks.verb import Answer, Chunks, Verb
 
 PAUSE = 0.2
@@ -27,7 +28,12 @@ PAUSE = 0.2
 
 def opened(verb: Verb, paths: Sequence[Path], options: Any, device: str | None) -> tuple[Any, Verb]:
     """A run, or an ensemble of several, and the verb as its task has it."""
-    run = load(paths, device=device, verb=verb)
+    try:
+        run = load(paths, device=device, verb=verb)
+    except OtherTaskError as error:
+        name = recipe_for(verb)
+        remedy = "" if name is None else f"; `regard train {name}` trains one that can"
+        raise ConfigError(f"{error}{remedy}") from None
     if hasattr(options, "engine"):  # of another project
         from regard.interop.ctranslate2_engine import engine_for
 

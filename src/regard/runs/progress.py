@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from regard.visual.svg import element
 
 EVERY = 5.0
 """Seconds between two lines, at least, where there is no bar."""
+SLOW = 2.0
+"""Seconds after which it is said what somebody waits for."""
 LATEST = 5
 """Lines that stay below the bar in a notebook."""
 APART = 0.2
@@ -56,6 +59,21 @@ def ticking(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
         bar = progress.add_task(what)
         yield lambda done, of: progress.update(bar, completed=done, total=of)
+
+
+@contextmanager
+def told_if_slow(text: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Inside the block work is done that may take long; if it does, what it is is said once.
+
+    What fails at once says no more than why.
+    """
+    timer = threading.Timer(SLOW, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def in_notebook() -> bool:

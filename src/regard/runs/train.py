@@ -34,6 +34,7 @@ from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.film import Film
 from regard.runs.prepare import prepare
+from regard.runs.progress import told_if_slow
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe
@@ -128,7 +129,8 @@ def _prepared(
     """Data, a training that has begun or goes on, and what it is expected to cost."""
     begun = goes_on and folder.settings.exists()
     snapshot = _latest(folder.checkpoints, say) if begun else None
-    with ranks.writer_first():
+    preparing = f"preparing {_data_named(recipe)}; this can take minutes"
+    with told_if_slow(preparing, say), ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
     for note in (*prepared.notes, *_few_held_out(prepared)):
@@ -165,6 +167,14 @@ def _prepared(
     ranks.by_writer(lambda: note_start(folder, step=start, **here))
     claim.begin()
     return prepared, trainer, expected
+
+
+def _data_named(recipe: Recipe) -> str:
+    """Which data a training prepares, whole, however few its steps are."""
+    data = recipe.data
+    if data.world is not None:
+        return f"all data of the built-in world {data.world}"
+    return f"all data of {data.folder or 'the files of the recipe'}"
 
 
 def _begins(prepared: Prepared, folder: RunFolder) -> str:

@@ -303,11 +303,15 @@ def load(
     return run
 
 
+class OtherTaskError(ConfigError):
+    """A run of one task is asked for what those of another do."""
+
+
 def task_of(path: str | Path, verb: Verb | None = None) -> Task:
     """The task of a run; one of which the ``verb`` cannot be asked is refused."""
     task = TASKS[recipe_in(RunFolder(Path(path))).task]
     if verb is not None and verb.name not in {one.name for one in task.verbs}:
-        raise ConfigError(
+        raise OtherTaskError(
             f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
             f"`regard {task.verb.name}` with it"
         )

@@ -40,7 +40,7 @@ class PictureVerb(Verb):
 
     unit = "picture"
     chunk = 16
-    reads_files = True
+    reads_files, takes = True, "Files of pictures"
     chats: ClassVar[bool] = False
     """Whether it replies to messages with a picture, as ``/v1/chat/completions`` takes them."""
 

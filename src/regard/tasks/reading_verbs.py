@@ -19,6 +19,7 @@ class Classify(BuiltinVerb):
     """A text in, its label out."""
 
     name, task, wants = "classify", "classification", "one of classification"
+    takes = "Texts, or files of pictures"
     summary = "Label the lines of standard input: `label TAB probability`, one by one."
     help = (
         "Where a run was trained on pairs, a line is two texts with a tab between them. An "

@@ -128,6 +128,8 @@ class Verb(ABC):
     """Lines that the command line answers together."""
     reads_files: ClassVar[bool] = False
     """Whether an input of the command line names a file, such as a picture's; else it is a text."""
+    takes: ClassVar[str] = "Texts"
+    """What inputs of the command line are, for its help."""
     unasked: ClassVar[tuple[str, ...]] = ()
     """Lines that are answered where nobody pipes anything in; none: they are waited for."""
 

@@ -57,7 +57,7 @@ def readable(
         for line in lines:
             changed.add(run, line)
             if len(unknown) < MOST_UNKNOWN:
-                unknown |= dict.fromkeys(run.unknown_words(line))
+                unknown |= dict.fromkeys(run.unknown_words(run.read_as(line)))
         if len(lines) < len(chunk):
             with chunks.telling(n_before + len(lines) + 1):
                 raise DataError(run.unreadable(chunk[len(lines)]))

@@ -31,8 +31,8 @@ class Translate(BuiltinVerb):
     name, task, wants = "translate", "translation", "a translator"
     summary = "Translate the lines of standard input, one by one, to standard output."
     help = (
-        "Scores are log-probabilities divided by the length penalty; `regard score` gives plain "
-        "ones."
+        "Run folders of translators that come after RUN form an ensemble with it. Scores are "
+        "log-probabilities divided by the length penalty; `regard score` gives plain ones."
     )
     doc = "The translation of a sentence."
     served, read = False, ("source",)
@@ -107,13 +107,11 @@ class Summarize(Translate):
 
     name, task, wants = "summarize", "summarization", "a summarizer"
     summary = "Summarize documents: files, or the lines of standard input, one by one."
-    help = (
-        "An input is a file that holds one document. Scores are log-probabilities divided by the "
-        "length penalty."
-    )
+    help = "Scores are log-probabilities divided by the length penalty."
     doc = "The summary of a document."
     served, read, reads, writes = True, ("document",), "document", "summary"
-    unit, chunk, reads_files = "document", 16, True
+    unit, chunk = "document", 16
+    reads_files, takes = True, "Files that hold one document each"
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:

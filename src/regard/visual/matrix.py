@@ -59,6 +59,9 @@ def matrix(
     return picture(*parts, size=(width, height), label=title)
 
 
+_LEGEND = "digits are tenths, cut off: 9 is 0.9 to 1, · is below 0.1"
+
+
 def _what_if(edit: Mapping[str, Any]) -> str:
     """An edit in words.
 
@@ -98,7 +101,7 @@ def look_text(
     if shows_picture(payload, chosen):
         return text.append(_maps_text(payload, chosen, width, coloured))
     one = drawn(payload, chosen)
-    text.append(f"{one.title}; digits are tenths\n")
+    text.append(f"{one.title}\n{_LEGEND}\n")
     return text.append(matrix_text(one.weights, one.rows, one.columns, width=width))
 
 
@@ -106,7 +109,7 @@ def _maps_text(payload: Payload, selected: Selected, width: int, coloured: bool)
     found = picture_maps(payload, selected)
     if coloured:
         return Text(f"{found.title}; the brighter, the more\n").append(found.text(width))
-    text = Text(f"{found.title}; digits are tenths of the largest weight\n")
+    text = Text(f"{found.title}, as shares of the largest weight\n{_LEGEND}\n")
     for one in found.maps:
         rows, columns = (tuple(map(str, range(n))) for n in one.weights.shape)
         text.append(f"{_safe(one.told)}\n")

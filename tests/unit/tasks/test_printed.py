@@ -44,7 +44,7 @@ def test_a_look(run):
     assert repr(look) == f"<Look at 'a b' → 'c d': {parts}>"
     shown = str(look).splitlines()
     assert shown[:2] == ["a b", "c d"]
-    assert "decoder.cross, layer 1, mean of 3 heads; digits are tenths" in shown[3:6]
+    assert "decoder.cross, layer 1, mean of 3 heads" in shown[3:6]
     assert [line.split()[0] for line in shown[-3:]] == ["c", "d", "</s>"]
     assert not any(line != line.rstrip() for line in shown)
 

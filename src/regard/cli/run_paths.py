@@ -1,0 +1,77 @@
+"""Run folders as people type them: the argument RUN, and what is told of a wrong one.
+
+Nothing here imports torch, so that a wrong name answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.checkpoints.lock import check_has_begun
+from regard.cli.completion import run_names
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.registry import nearest
+
+_SETTINGS = "config.yaml"  # what makes a folder a run
+_MOST = 8  # runs that a message names
+
+
+def check_run(context: typer.Context, path: Path) -> Path:
+    """Refuse a wrong name at once, and a text where a run should stand."""
+    if " " in str(path) and not _is_folder(path):
+        arguments = (one for one in context.command.params if one.param_type_name == "argument")
+        words = dict.fromkeys(str(getattr(one, "metavar", "")).strip("[].") for one in arguments)
+        raise ConfigError(f"expected RUN first: regard {context.info_name} {' '.join(words)}")
+    check_folder(path)
+    if not (path / _SETTINGS).exists():
+        check_has_begun(path)
+        raise CheckpointError(f"{path} is not a run folder: it has no {_SETTINGS}")
+    return path
+
+
+def check_runs(context: typer.Context, paths: list[Path]) -> list[Path]:
+    """The same of several."""
+    return [check_run(context, path) for path in paths]
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that is not there, and say which runs are."""
+    if not _is_folder(path):
+        by_name = {Path(name).name: name for name in run_names("")}
+        near = nearest(path.name, by_name)
+        hint = runs_here() if near is None else f" (did you mean {by_name[near]!r}?)"
+        raise CheckpointError(f"there is no run folder {path}{hint}")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a text that is too long for a name
+        return False
+
+
+def runs_here() -> str:
+    """The end of a message: the runs below runs and in this folder, if there are any."""
+    names = run_names("")
+    more = ", …" if len(names) > _MOST else ""
+    return f"; runs here: {', '.join(names[:_MOST])}{more}" if names else ""
+
+
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A run folder.", callback=check_run, autocompletion=run_names
+    ),
+]
+RunPaths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN...",
+        help="A run folder; several translators are an ensemble.",
+        callback=check_runs,
+        autocompletion=run_names,
+    ),
+]
