@@ -22,6 +22,7 @@ ON_DARK = {"#0072B2": "#3f9edb"}  # the one colour of charts that is dim on a da
 
 INK = PALETTE[0]  # of weights: its opacity is the weight, which works on light and dark
 GOOD, BAD = "#00704f", "#B34700"  # claims that hold, claims that do not
+NEUTRAL = "#5b5f67"  # what was measured with changed settings: no verdict on a claim
 FINISHED = PALETTE[2]  # hypotheses that came to their end
 # From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis.
 WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
