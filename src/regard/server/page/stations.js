@@ -124,6 +124,32 @@ function positionFigures({ story, steps, side }) {
   ];
 }
 
+/** The factors of the scores: the model's own, and what the temperatures of what-ifs divide by. */
+function factorsOf({ steps, edits }) {
+  const here = edits.filter(({ kind, name }) => kind === "temperature" && (name ?? steps.name) === steps.name);
+  const temperature = here.reduce((all, { value }) => all * value, 1);
+  const own = steps.scale * temperature;
+  const d = steps.keys[0].length;
+  return { own, temperature, d, isRoot: Math.abs(own * Math.sqrt(d) - 1) < 1e-3 };
+}
+
+const short = (value) => String(Number(value.toPrecision(3)));
+
+function scaleFormula(told) {
+  const { own, temperature, isRoot } = factorsOf(told);
+  const by = `score_s · ${own.toFixed(3)}`;
+  const scaled = isRoot ? `score_s / √d_k = ${by}` : by;
+  return temperature === 1 ? scaled : `score_s ${isRoot ? "/ √d_k " : `· ${own.toFixed(3)} `}/ temperature = score_s · ${own.toFixed(3)} / ${short(temperature)}`;
+}
+
+function scaleSentence(told) {
+  const { own, temperature, d, isRoot } = factorsOf(told);
+  const why = isRoot ? `Keys have ${d} numbers, so a sum of so many products is large. ` : "";
+  const scaled = `${why}All are multiplied by the same [scale]: ${isRoot ? `1/√${d} = ` : ""}${own.toFixed(3)}.`;
+  if (temperature === 1) return scaled;
+  return `${scaled} The what-if divides them by its [temperature] as well: ${short(temperature)}. Together that is × ${short(told.steps.scale)}.`;
+}
+
 /** @type {Station[]} */
 export const STATIONS = [
   {
@@ -207,8 +233,8 @@ export const STATIONS = [
     id: "scale",
     title: "Scale",
     needs: ({ steps }) => steps.scale !== null,
-    formula: ({ steps }) => `score_s / √d_k = score_s · ${steps.scale.toFixed(3)}`,
-    say: ({ steps }) => `Keys have ${steps.keys[0].length} numbers, so a sum of so many products is large. All are multiplied by the same [scale]: ${steps.scale.toFixed(3)}.`,
+    formula: scaleFormula,
+    say: scaleSentence,
     figure: (told) => [bars(rowsOf(told, told.steps.scaled, (s) => ({ note: `${told.steps.scores[s] === null ? "" : `from ${told.steps.scores[s].toFixed(2).replace("-", "−")}`}` })), "w", { label: "Scaled scores" })],
   },
   {
