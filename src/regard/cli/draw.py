@@ -12,7 +12,7 @@ import typer
 
 from regard.cli.terminal import chosen_format, note, write
 
-DrawFormat = StrEnum("DrawFormat", ["text", "svg", "json"])
+DrawFormat = StrEnum("DrawFormat", ["text", "svg", "png", "pdf", "json"])
 
 
 def draw(
@@ -38,18 +38,22 @@ def draw(
     from regard.runs.drawn import drawn
     from regard.visual.drawing import drawing_text
     from regard.visual.drawing_svg import drawing_svg
+    from regard.visual.figures import figure, figure_form
     from regard.visual.svg import alone
 
     shown = chosen_format(DrawFormat, asked, out)
+    figure_form(Path(f"model.{shown}"))  # or says what is missing
     drawing, assumed = drawn(name, settings or ())
     if assumed:
         told = ", ".join(f"{key}={size:,}" for key, size in assumed.items())
         note(f"there are no data yet: drawn with {told}")
-    texts = {
+    made = {
         DrawFormat.text: lambda: drawing_text(drawing) + "\n",
-        DrawFormat.svg: lambda: alone(drawing_svg(drawing)) + "\n",
+        DrawFormat.svg: lambda: alone(drawing_svg(drawing), fixed=True) + "\n",
+        DrawFormat.png: lambda: figure(drawing_svg(drawing), "png"),
+        DrawFormat.pdf: lambda: figure(drawing_svg(drawing), "pdf"),
         DrawFormat.json: lambda: (
             json.dumps({"parameters": drawing.count, **asdict(drawing)}, ensure_ascii=False) + "\n"
         ),
     }
-    write(texts[shown](), out)
+    write(made[shown](), out)

@@ -107,7 +107,7 @@ def write_result(result: Result, folder: Path, form: str = "svg") -> list[Path]:
     written = [page, facts]
     for number, picture in enumerate(result.pictures, start=1):
         suffix = "" if number == 1 else f"-{number}"
-        made = alone(picture) if form == "svg" else figure(picture, form)
+        made = alone(picture, fixed=True) if form == "svg" else figure(picture, form)
         written.append(folder / f"{result.stem}{suffix}.{form}")
         write_whole(written[-1], made)
     return written

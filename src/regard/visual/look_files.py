@@ -50,7 +50,7 @@ def look_file(
     if form == "json":
         return json.dumps(payload, ensure_ascii=False) + "\n"
     if form == "svg":
-        return alone(look_svg(payload, chosen)) + "\n"
+        return alone(look_svg(payload, chosen), fixed=True) + "\n"
     if form == "csv":
         return csv_table(_table(payload, chosen))
     if form == "tex":
@@ -82,7 +82,7 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
     if form == "json":
         return json.dumps({**payload, "steps": steps}, ensure_ascii=False) + "\n"
     if form == "svg":
-        return alone(steps_svg(steps).rstrip("\n")) + "\n"
+        return alone(steps_svg(steps).rstrip("\n"), fixed=True) + "\n"
     return {"csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
 
 

@@ -79,16 +79,17 @@ def stack(pictures: Sequence[str], *, label: str) -> str:
     return picture(element("g", *parts), size=size, fixed=False, label=label)
 
 
-def alone(svg: str) -> str:
+def alone(svg: str, *, fixed: bool = False) -> str:
     """A picture of ours as a file: with ink and paper of its own, light or dark.
 
+    A ``fixed`` one is light for every reader: on a white slide it must not turn black.
     Programs that know no style sheets draw it in black on white or on nothing. Where it has no
     title yet, its label becomes one.
     """
     head, close, rest = svg.partition(">")
     label = _LABEL.search(head)
     title = Markup("") if "<title>" in rest[:8] or label is None else f"<title>{label[1]}</title>"
-    styled = element("style", Markup(ink_and_paper()))
+    styled = element("style", Markup(ink_and_paper(fixed=fixed)))
     return f"{head}{close}{title}{styled}{rest}"
 
 

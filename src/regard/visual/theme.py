@@ -144,13 +144,13 @@ def theme_js() -> str:
     return f"export const THEME = {json.dumps(values, ensure_ascii=False)};\n"
 
 
-def ink_and_paper() -> str:
-    """Style of a picture that stands alone: light, or dark as the reader likes."""
+def ink_and_paper(*, fixed: bool = False) -> str:
+    """Style of a picture that stands alone: light, or unless ``fixed`` dark as one likes."""
     rules = (
         f"svg {{ color: {_COLOURS['ink'][i]}; background: {_DRAWN['paper'][i]}; }}" for i in (0, 1)
     )
     light, dark = rules
-    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
+    return light if fixed else f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
 
 
 def theme_css() -> str:
