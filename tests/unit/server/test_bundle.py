@@ -1,5 +1,7 @@
 """Modules and style sheets as one file each."""
 
+import re
+
 import pytest
 
 from regard.server.bundle import bundled_page, bundled_script
@@ -57,3 +59,12 @@ def test_a_page_loads_one_script_and_one_style_sheet_whose_names_tell_their_cont
     _, (other, same) = bundled_page(PAGE, {**FILES, "c.js": "export const own = 3;\n"}.__getitem__)
     assert other.name != script.name
     assert same.name == style.name
+
+
+def test_modules_come_in_the_order_of_their_imports_in_every_process():
+    """A set of names has another order in another process; a page written twice is one page."""
+    names = [f"m{i}" for i in range(20)]
+    files = {f"{name}.js": f"export const {name} = 1;\n" for name in names}
+    imports = "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in names)
+    made = bundled_script("all", {**files, "all.js": imports}.__getitem__)
+    assert re.findall(r"^const \$(\w+) = \(", made, re.MULTILINE) == [*names, "all"]
