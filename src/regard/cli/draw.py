@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -47,7 +48,7 @@ def draw(
     if assumed:
         told = ", ".join(f"{key}={size:,}" for key, size in assumed.items())
         note(f"there are no data yet: drawn with {told}")
-    made = {
+    made: dict[DrawFormat, Callable[[], str | bytes]] = {
         DrawFormat.text: lambda: drawing_text(drawing) + "\n",
         DrawFormat.svg: lambda: alone(drawing_svg(drawing), fixed=True) + "\n",
         DrawFormat.png: lambda: figure(drawing_svg(drawing), "png"),
