@@ -118,3 +118,11 @@ def test_of_a_long_sentence_not_every_row_is_named(run_path):
         with pytest.raises(regard.ConfigError, match="a b c .* …$") as told:
             look.steps("nobody", name=name)
         assert len(str(told.value)) < 200
+
+
+def test_a_picture_for_slides_has_numbers_axes_and_one_ground(run, run_path, tmp_path):
+    assert run("explain", run_path, "a b c", "--out", tmp_path / "a.svg")[0] == 0
+    shown = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "target ↓  looks at source →" in shown
+    assert "1  weight" in shown
+    assert "prefers-color-scheme" not in shown

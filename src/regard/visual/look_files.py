@@ -67,7 +67,7 @@ def look_svg(payload: Payload, selected: Selected) -> str:
     if shows_picture(payload, selected):
         return picture_maps(payload, selected).svg()
     one = drawn(payload, selected)
-    return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title)
+    return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title, axes=one.axes)
 
 
 def look_figure(payload: Payload, form: str, selected: Selected) -> bytes:
