@@ -154,6 +154,7 @@ class Selected:
     layer: int | None = None
     head: int | None = None
     token: int | None = None  # a row, counted from 0, whose steps are open
+    every_head: bool = False  # all heads side by side, in pictures that are written to a file
     patches: bool = False  # draw weights over a picture as patches, not upsampled smoothly
 
 
