@@ -24,7 +24,7 @@ from regard.visual.payload import (
 )
 from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.svg import Attributes, Markup, element, picture, printable
-from regard.visual.theme import INK, number, weight_opacity, weight_rgb
+from regard.visual.theme import INK, ON_INK, number, weight_opacity, weight_rgb
 
 _CELL = 26
 _LETTER = 7.9  # width of an average letter at the size used here; SVG text cannot be measured
@@ -81,7 +81,7 @@ def _written(weight: float, x: float, y: float) -> Markup:
     """A weight in its cell, in hundredths, and in white where the ink is strong."""
     hundredths = f"{weight:.2f}".removeprefix("0") if weight < _FULL else "1"
     at = {"x": f"{x + _CELL / 2 - 0.5:.1f}", "y": f"{y + _CELL / 2 + 3:.1f}"}
-    colour = "#ffffff" if weight > _STRONG else None
+    colour = ON_INK if weight > _STRONG else None
     return element("text", hundredths, **at, font_size=10, text_anchor="middle", fill=colour)
 
 

@@ -21,6 +21,7 @@ DASHES = (None, "7 3", "2 3")  # tell apart what lies beyond the palette
 ON_DARK = {"#0072B2": "#3f9edb"}  # the one colour of charts that is dim on a dark page: there
 
 INK = PALETTE[0]  # of weights: its opacity is the weight, which works on light and dark
+ON_INK = "#ffffff"  # what is written where the ink is strong
 GOOD, BAD = "#00704f", "#B34700"  # claims that hold, claims that do not
 NEUTRAL = "#5b5f67"  # what was measured with changed settings: no verdict on a claim
 FINISHED = PALETTE[2]  # hypotheses that came to their end
