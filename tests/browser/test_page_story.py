@@ -257,3 +257,38 @@ def test_the_map_is_about_the_word_that_the_headline_is_about(visit):
         SOURCE,
     )
     expect(chosen).to_have_value(str(shares.index(min(shares))))  # the least certain one
+
+
+def test_a_temperature_is_a_factor_of_its_own_beside_the_scale(visit):
+    edits = [{"kind": "temperature", "value": 0.5, "name": None}]
+    page = tell(visit, edits=edits)
+    plain = tell(visit)
+    d = int(re.search(r"Keys have (\d+) numbers", station(plain, "scale").inner_text())[1])
+    own = f"{d**-0.5:.3f}"
+    expect(station(plain, "scale")).to_contain_text(f"1/√{d} = {own}")
+    expect(station(plain, "scale").locator(".formula")).to_have_text(re.compile(rf"· {own}$"))
+    expect(station(page, "scale")).to_contain_text(f"1/√{d} = {own}")
+    expect(station(page, "scale")).to_contain_text("The what-if divides them by its temperature")
+    expect(station(page, "scale").locator(".formula")).to_have_text(re.compile(rf"· {own} / 0.5$"))
+
+
+def test_the_address_keeps_the_station(visit):
+    page = tell(visit)
+    control(page, "station 6").click()
+    expect(page).to_have_url(re.compile("station=softmax"))
+    linked = tell(visit, station="softmax")
+    expect(linked.locator('[data-station="softmax"]')).to_have_class(re.compile("here"))
+    expect(control(linked, "station 6")).to_have_attribute("aria-current", "step")
+    expect(linked).to_have_url(re.compile("station=softmax"))
+    linked.get_by_role("tab", name="Matrix").click()
+    expect(linked).not_to_have_url(re.compile("station="))
+
+
+def test_the_story_says_that_it_is_not_saved_as_a_picture(visit):
+    page = tell(visit)
+    expect(page.get_by_role("button", name="Save SVG")).to_be_disabled()
+    expect(page.get_by_role("button", name="Save PNG")).to_be_disabled()
+    expect(page.locator("#unsaved")).to_be_visible()
+    page.get_by_role("tab", name="Matrix").click()
+    expect(page.get_by_role("button", name="Save SVG")).to_be_enabled()
+    expect(page.locator("#unsaved")).to_be_hidden()

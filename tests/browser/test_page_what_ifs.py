@@ -105,6 +105,14 @@ def test_what_was_compared_is_told_where_the_translations_part(visit):
     )
 
 
+def test_of_several_heads_it_is_said_that_they_look(visit):
+    edits = [{**ABLATE, "name": "decoder.cross"}]
+    page = visit(link(source=SOURCE, name="decoder.cross", head=1, edits=edits))
+    expect(page.locator("#moved")).to_contain_text(
+        "Where the other heads of decoder.cross, layer 0 look stays the same."
+    )
+
+
 @pytest.mark.parametrize("head", [None, 0, 1])
 def test_an_ablated_head_is_no_news(visit, run, head):
     """Its own weights are 0 now; what is told is what became of the others."""

@@ -24,7 +24,13 @@ def test_a_run_is_drawn_into_a_file_that_needs_nothing_else(run, run_path, loade
     assert run("draw", run_path, "--out", out) == (0, "", f"regard: wrote {out}\n")
     root = ElementTree.parse(out).getroot()
     assert f"{n_parameters(loaded.model):,} parameters" in root.find(f"{SVG}title").text
-    assert "prefers-color-scheme: dark" in root.find(f"{SVG}style").text
+    assert "prefers-color-scheme" not in root.find(f"{SVG}style").text  # for slides
+
+
+def test_a_run_is_drawn_as_a_picture_and_for_a_paper(run, run_path, tmp_path):
+    for name, begins in (("model.png", b"\x89PNG"), ("model.pdf", b"%PDF")):
+        assert run("draw", run_path, "--out", tmp_path / name) == (0, "", "")
+        assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 def test_info_ends_with_the_tree_that_draw_prints(run, run_path, loaded):

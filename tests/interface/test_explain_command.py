@@ -2,6 +2,7 @@
 
 import json
 import os
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,6 +14,8 @@ WRONG = [
     ([" \t"], "nothing to look at"),
     (["a b", "--layer", "9"], "decoder.cross has layers 0 to 0, not 9"),
     (["a b", "--layer", "-1"], "not -1"),
+    (["a b", "--head", "all"], "--head all draws the heads side by side"),
+    (["a b", "--head", "first"], "--head is a number from 0, or all, not 'first'"),
     (["a b", "--head", "2"], "decoder.cross has heads 0 to 1, not 2"),
     (["a b", "--format", "html", "--head", "7"], "decoder.cross has heads 0 to 1, not 7"),
     (["a b", "--format", "json", "--layer", "77"], "decoder.cross has layers 0 to 0, not 77"),
@@ -118,3 +121,24 @@ def test_of_a_long_sentence_not_every_row_is_named(run_path):
         with pytest.raises(regard.ConfigError, match="a b c .* …$") as told:
             look.steps("nobody", name=name)
         assert len(str(told.value)) < 200
+
+
+def test_a_picture_for_slides_has_numbers_axes_and_one_ground(run, run_path, tmp_path):
+    assert run("explain", run_path, "a b c", "--out", tmp_path / "a.svg")[0] == 0
+    shown = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "target ↓  looks at source →" in shown
+    assert "1  weight" in shown
+    assert "prefers-color-scheme" not in shown
+
+
+def test_all_heads_stand_side_by_side(run, run_path, tmp_path):
+    out = tmp_path / "all.svg"
+    assert run("explain", run_path, "a b c", "--head", "all", "--out", out)[0] == 0
+    root = ElementTree.parse(out).getroot()
+    inner = [one for one in root.iter(root.tag) if one is not root]
+    assert [one.get("x") for one in inner] == ["0", inner[1].get("x")]
+    assert float(inner[1].get("x")) >= float(inner[0].get("width"))
+    assert [one.get("aria-label") for one in inner] == [
+        "decoder.cross, layer 0, head 0",
+        "decoder.cross, layer 0, head 1",
+    ]

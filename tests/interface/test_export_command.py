@@ -179,3 +179,9 @@ def test_without_the_package_one_line_says_what_to_install(refused, run, kept, m
     ):
         assert "pip install 'regard[ctranslate2]'" in refused(*argv)
     assert run("translate", kept, "--engine", "auto", stdin="a\n")[0] == 0
+
+
+def test_a_page_is_a_folder_and_not_called_html(refused, run_path, tmp_path):
+    said = refused("export", run_path, tmp_path / "students.html", "--to", "web")
+    assert "a folder is written, not a file: name it without an ending" in said
+    assert not (tmp_path / "students.html").exists()

@@ -88,7 +88,7 @@ def test_an_unknown_experiment(capsys):
 
 def test_a_keyword_can_be_changed_and_turn_the_verdict(capsys):
     assert main(["lab", "rows", "--set", "axis=-2"]) == 0
-    assert "The claim does not hold." in capsys.readouterr().out
+    assert "the claim does not hold." in capsys.readouterr().out
     assert main(["lab", "rows", "--set", "axes=-2"]) == 2
     assert "did you mean 'axis'" in capsys.readouterr().err
     assert main(["lab", "all", "--set", "seed=1"]) == 2
@@ -162,3 +162,58 @@ def test_pictures_are_written_as_asked_for(tmp_path):
     assert main(["lab", "rows", "--out", str(tmp_path), "--figures", "pdf"]) == 0
     assert (tmp_path / "rows.pdf").read_bytes().startswith(b"%PDF")
     assert not (tmp_path / "rows.svg").exists()
+
+
+def test_a_changed_experiment_is_no_verdict_on_the_claim(capsys, tmp_path):
+    assert main(["lab", "rows", "--out", str(tmp_path)]) == 0
+    honest = (tmp_path / "rows.json").read_text()
+    capsys.readouterr()
+    assert main(["lab", "rows", "--set", "axis=-2", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "[changed: axis=-2] So changed, the claim does not hold." in shown
+    assert "Try it: regard lab rows\n" in shown
+    assert (tmp_path / "rows.json").read_text() == honest
+    assert json.loads((tmp_path / "rows-axis=-2.json").read_text())["changed"] == {"axis": -2}
+    assert "changed: axis=-2" in (tmp_path / "rows-axis=-2.html").read_text()
+    index = (tmp_path / "index.html").read_text()
+    assert "1 of 1 claims hold. Not counted: 1 with changed settings." in index
+    assert "changed: axis=-2" in index
+
+
+def test_the_index_keeps_a_changed_experiment_apart_from_its_claim(tmp_path):
+    assert main(["lab", "rows", "--set", "axis=-2", "--out", str(tmp_path)]) == 0
+    assert main(["lab", "rows", "--out", str(tmp_path)]) == 0
+    index = (tmp_path / "index.html").read_text()
+    assert '<a href="#rows">rows</a>' in index
+    assert '<a href="rows-axis=-2.html">rows</a>' in index
+    assert "1 of 1 claims hold. Not counted: 1 with changed settings." in index
+
+
+def test_a_setting_that_changes_nothing_is_no_change(capsys):
+    assert main(["lab", "rows", "--set", "axis=-1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"] == {}
+
+
+def test_several_experiments_run_in_one_call_and_name_their_files(capsys, tmp_path):
+    assert main(["lab", "rows", "vectorise", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index(lab.claim("rows")) < shown.index(lab.claim("vectorise"))
+    assert f"{tmp_path / 'rows-2.svg'}, {tmp_path / 'index.html'}" in shown
+    assert str(tmp_path / "vectorise.html") in shown
+    index = (tmp_path / "index.html").read_text()
+    assert 'id="rows"' in index
+    assert 'id="vectorise"' in index
+    assert main(["lab", "rows", "vectorise", "--set", "seed=1"]) == 2
+    assert "--set needs one experiment" in capsys.readouterr().err
+    assert main(["lab", "rows", "all"]) == 2
+    assert "no experiment 'all'" in capsys.readouterr().err
+
+
+def test_a_claim_is_told_before_it_is_measured(monkeypatch, capsys):
+    def stopped():
+        raise Stop(signal.SIGINT)
+
+    monkeypatch.setattr(lab, "experiment", lambda _name: stopped)
+    monkeypatch.setattr("regard.lab.keywords.keywords", lambda _name, _settings: {})
+    assert main(["lab", "rows"]) == 130
+    assert lab.claim("rows") in capsys.readouterr().out

@@ -164,7 +164,9 @@ def test_an_exercise_shows_its_statement_and_what_is_left(run, checked):
     ("words", "message"),
     [
         (["atention"], "did you mean 'attention'"),
-        (["--check", "."], "neither an exercise nor a file"),
+        (["--check", "."], "no .py or .ipynb file in the folder ."),
+        (["all"], "give --out DIR"),
+        (["all", "--hint"], "--hint is for one exercise"),
         (["attention", "masks"], "one exercise at a time"),
         (["--out", "a.py"], "name an exercise: attention, masks"),
         (["--hint"], "name an exercise"),
@@ -223,7 +225,7 @@ def test_a_teachers_exercise_comes_by_plug_in(tmp_path):
         [sys.executable, "-m", "regard", *words], capture_output=True, text=True, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[1:] == ["mine.py,sums,0,1,add: you subtract"]
+    assert done.stdout.splitlines()[1:] == ["mine.py,sums,0,1,add: you subtract,wrong"]
 
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t"])
@@ -232,3 +234,26 @@ def test_no_cell_of_the_table_is_a_formula(run, monkeypatch, first):
     monkeypatch.setattr(process, "check_file", lambda _file, _name: failed)
     (row,) = [*csv.reader(io.StringIO(run("practice", "--check", "a.py", "--csv")[1]))][1:]
     assert row == ["'=a.py", "sums", "0", "0", f"'{first}HYPERLINK()"]
+
+
+def test_a_folder_is_checked_with_a_column_for_each_function(run, checked, tmp_path):
+    handed_in = tmp_path / "class"
+    for name in ("ann-good.py", "below/bob.py", "below/.ipynb_checkpoints/bob.py", "notes.txt"):
+        (handed_in / name).parent.mkdir(parents=True, exist_ok=True)
+        (handed_in / name).write_text("# regard practice: attention\n")
+    code, out, err = run("practice", "--check", handed_in, "--csv")
+    rows = [*csv.reader(io.StringIO(out))]
+    assert code == 1
+    assert rows[0][5:] == ["scores", "weights", "attention"]
+    assert [row[5:] for row in rows[1:]] == [["passed"] * 3, ["passed", "wrong", "passed"]]
+    assert err == "regard: 1 of 2 solved; most missed: weights\n"
+    assert run("practice", "--check", handed_in)[1].endswith(
+        "\n1 of 2 solved; most missed: weights\n"
+    )
+
+
+def test_all_exercises_are_written_into_a_folder_and_none_over_another(run, refused, tmp_path):
+    assert run("practice", "all", "--out", tmp_path / "sheets")[0] == 0
+    written = {path.name for path in (tmp_path / "sheets").iterdir()}
+    assert written == {f"{name}.py" for name in EXERCISES}
+    assert "is there already" in refused("practice", "all", "--out", tmp_path / "sheets")

@@ -1,18 +1,21 @@
 """``regard serve``: one line with the address, one line for what is wrong, and a quiet end."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from regard.cli.main import main
+from regard.cli.serve import run_server
 from regard.core.errors import ConfigError
-from regard.server.limits import address_of, listen, read_key
+from regard.server.limits import address_of, listen, outside_address, read_key
 
 KEY = "a-key-of-some-length"
 
@@ -185,3 +188,25 @@ def test_ipv6_addresses_are_written_with_brackets():
         pytest.skip("no IPv6 here")
     with listening:
         assert address_of(listening).startswith("http://[::1]:")
+
+
+def test_a_server_for_others_knows_the_address_of_this_machine():
+    with listen("0.0.0.0", 0) as listening:
+        port = listening.getsockname()[1]
+        found = outside_address(listening)
+        assert found is None or re.fullmatch(rf"http://(?!0\.)[\d.]+:{port}", found)
+    with listen("127.0.0.1", 0) as listening:
+        assert outside_address(listening) is None
+
+
+def test_the_address_for_other_machines_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr("regard.server.limits.outside_address", lambda _: "http://10.0.0.5:80")
+    monkeypatch.setattr(
+        "regard.server.serve.serve", lambda *_, on_start, **__: on_start("http://0.0.0.0:80")
+    )
+    run = SimpleNamespace(folder=SimpleNamespace(path="runs/mine"))
+    run_server(run, None)
+    assert capsys.readouterr().out == (
+        "serving runs/mine at http://0.0.0.0:80 (Ctrl-C ends)\n"
+        "from other machines: http://10.0.0.5:80\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from regard.cli.terminal import chosen_format, note, note_written, write
 
-DrawFormat = StrEnum("DrawFormat", ["text", "svg", "json"])
+DrawFormat = StrEnum("DrawFormat", ["text", "svg", "png", "pdf", "json"])
 
 
 def draw(
@@ -38,19 +39,23 @@ def draw(
     from regard.runs.drawn import drawn
     from regard.visual.drawing import drawing_text
     from regard.visual.drawing_svg import drawing_svg
+    from regard.visual.figures import figure, figure_form
     from regard.visual.svg import alone
 
     shown = chosen_format(DrawFormat, asked, out)
+    figure_form(Path(f"model.{shown}"))  # or says what is missing
     drawing, assumed = drawn(name, settings or ())
     if assumed:
         told = ", ".join(f"{key}={size:,}" for key, size in assumed.items())
         note(f"there are no data yet: drawn with {told}")
-    texts = {
+    made: dict[DrawFormat, Callable[[], str | bytes]] = {
         DrawFormat.text: lambda: drawing_text(drawing) + "\n",
-        DrawFormat.svg: lambda: alone(drawing_svg(drawing)) + "\n",
+        DrawFormat.svg: lambda: alone(drawing_svg(drawing), fixed=True) + "\n",
+        DrawFormat.png: lambda: figure(drawing_svg(drawing), "png"),
+        DrawFormat.pdf: lambda: figure(drawing_svg(drawing), "pdf"),
         DrawFormat.json: lambda: (
             json.dumps({"parameters": drawing.count, **asdict(drawing)}, ensure_ascii=False) + "\n"
         ),
     }
-    write(texts[shown](), out)
+    write(made[shown](), out)
     note_written(out)

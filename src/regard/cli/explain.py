@@ -39,7 +39,10 @@ LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "png", "pdf", "json",
 HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "png", "pdf", "csv", "tex"])
 Out = Annotated[Path | None, typer.Option(help="A file; else standard output.")]
 _FIGURES = (LookFormat.png, LookFormat.pdf)
-_DRAWN = (LookFormat.text, LookFormat.html, LookFormat.svg, *_FIGURES)  # not as numbers
+_PICTURES = (LookFormat.svg, *_FIGURES)
+_ALL = "all"
+"""Instead of a head's number: each of them."""
+_DRAWN = (LookFormat.text, LookFormat.html, *_PICTURES)  # not as numbers
 WIDE = 100  # letters of a table in a file; in a terminal it fits the terminal
 
 
@@ -70,7 +73,13 @@ def explain(
         str | None, typer.Option(help="Which; else decoder.cross, or the first.")
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 0; else the last.")] = None,
-    head: Annotated[int | None, typer.Option(help="From 0; else their mean.")] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTEGER|all",
+            help="From 0, or all of them in a picture (.svg, .png, .pdf); else their mean.",
+        ),
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +112,7 @@ def explain(
     from regard.visual.payload import Selected
 
     shown = chosen_format(LookFormat, asked, out)
+    _check_head(head, is_picture=shown in _PICTURES and token is None and not rollout)
     run = load(path, device=device)
     if not TASKS[run.task].verb.reads_files:
         refuse_pictures([text])
@@ -112,7 +122,8 @@ def explain(
     look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
     if attention is not None:
         look.weights(attention)  # or it is told what there is
-    selected = Selected(attention, layer, head, patches=patches)
+    number = None if head in (None, _ALL) else int(str(head))
+    selected = Selected(attention, layer, number, every_head=head == _ALL, patches=patches)
     if rollout:
         look, selected = _rolled_out(look, selected), Selected(patches=patches)
     selected, steps = _chosen(look, selected, None if token is None else _readable(token), shown)
@@ -131,6 +142,17 @@ def explain(
         note(line)
     for line in look.warnings:
         note(line)
+
+
+def _check_head(head: str | None, *, is_picture: bool) -> None:
+    """Refuse what is neither a number nor all, and all where they are not drawn side by side."""
+    if head == _ALL and not is_picture:
+        raise ConfigError(
+            "--head all draws the heads side by side: give --out with .svg, .png or .pdf, and "
+            "neither --token nor --rollout"
+        )
+    if head not in (None, _ALL) and not re.fullmatch(r"-?\d+", str(head)):
+        raise ConfigError(f"--head is a number from 0, or all, not {head!r}")
 
 
 def _readable(text: str) -> str:

@@ -24,10 +24,12 @@ FigureForm = StrEnum("FigureForm", ["svg", "png", "pdf"])
 
 
 def lab(
-    name: Annotated[
-        str | None,
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="An experiment, or all; without it they are listed.", autocompletion=claim_names
+            metavar="[NAME]...",
+            help="Experiments, or all; without a name they are listed.",
+            autocompletion=claim_names,
         ),
     ] = None,
     out: Annotated[
@@ -49,16 +51,17 @@ def lab(
         figure_form(Path(f"picture.{figures}"))  # or says what is missing
     if out is not None and out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; choose another --out")
-    if name is None and out is not None:
+    asked = list(dict.fromkeys(names or []))
+    if not asked and out is not None:
         raise ConfigError("--out needs an experiment: a name, or all")
-    if settings and name in (None, "all"):
+    if settings and (len(asked) != 1 or asked == ["all"]):
         raise ConfigError("--set needs one experiment; name it")
-    if name is None:
+    if not asked:
         _list(as_json)
-    elif name == "all":
+    elif asked == ["all"]:
         _run_all(out or Path("lab"), as_json, figures)
     else:
-        _run_one(name, settings or [], out, as_json, figures)
+        _run_some(asked, settings or [], out, as_json, figures)
 
 
 def _list(as_json: bool) -> None:
@@ -71,29 +74,50 @@ def _list(as_json: bool) -> None:
         print(f"{name:14} {claim(name)}")
 
 
-def _run_one(
-    name: str, settings: Sequence[str], out: Path | None, as_json: bool, figures: FigureForm
+def _run_some(
+    names: Sequence[str], settings: Sequence[str], out: Path | None, as_json: bool, form: FigureForm
 ) -> None:
-    from regard.lab import experiment
+    """Those that were named, one after the other; ``settings`` only where there is one."""
+    from regard.lab import claim, experiment
     from regard.lab.keywords import keywords
     from regard.lab.result import write_page, write_result
 
-    result = experiment(name)(**keywords(name, settings))
-    if out is not None:
-        write_result(result, out, figures.value)
-        write_page([result], out)
+    claims = {name: claim(name) for name in names}  # an unknown name is refused before the first
+    asked = {name: keywords(name, settings) for name in names}
+    results: list[Result] = []
+    for name in names:
+        if not as_json:  # before it is measured, which may take a minute
+            print("\n" * bool(results) + claims[name], flush=True)
+        results.append(experiment(name)(**asked[name]))
+        written = [] if out is None else write_result(results[-1], out, form.value)
+        if out is not None:
+            written.append(write_page(results, out))
+        if not as_json:
+            _show(results[-1], written)
     if as_json:
-        print(json.dumps(result.as_json(), ensure_ascii=False))
-        return
-    print(result.claim)
-    print(f"\nThe claim {_word(result)}. {result.finding}\n")
+        facts = [result.as_json() for result in results]
+        print(json.dumps(facts if len(facts) > 1 else facts[0], ensure_ascii=False))
+
+
+def _show(result: Result, written: Sequence[Path]) -> None:
+    """What an experiment found, below its claim, and the files that show it."""
+    print(f"\n{_verdict(result)} {result.finding}\n", flush=True)
     width = max(map(len, result.numbers))
     for number, value in result.numbers.items():
         print(f"  {number:{width}}  {_spoken(value)}")
     lesson = result.lesson
     print(f"\nTry it: {lesson.command}\n{lesson.expect}")
-    if out is not None:
-        print(f"\npicture and page: {out}")
+    if written:
+        print(f"\nwritten: {', '.join(map(str, written))}", flush=True)
+
+
+def _verdict(result: Result) -> str:
+    """The verdict in words; with changed settings they come first, for it is not the claim's."""
+    from regard.lab.result import spoken_settings
+
+    if not result.changed:
+        return f"The claim {_word(result)}."
+    return f"[changed: {spoken_settings(result.changed)}] So changed, the claim {_word(result)}."
 
 
 def _run_all(out: Path, as_json: bool, figures: FigureForm) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +25,15 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME] [FILES]...",
-        help="An exercise, and with --check your files; without anything, exercises are listed.",
+        help="An exercise or all, and with --check your files or folders of them; without "
+        "anything, exercises are listed.",
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the exercise here: .py or .ipynb.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write the exercise here: .py or .ipynb; of all, a folder for them."
+    ),
 ]
 Check = Annotated[bool, typer.Option("--check", help="Check your files, each by itself.")]
 Hint = Annotated[bool, typer.Option("--hint", help="One hint for the first blank that is left.")]
@@ -38,6 +44,8 @@ Anyway = Annotated[bool, typer.Option("--anyway", help="With --solution: show it
 Csv = Annotated[bool, typer.Option("--csv", help="With --check: a table, a row for each file.")]
 _FORMULAS = ("=", "+", "-", "@", "\t")
 """What a formula begins with in a spreadsheet."""
+_ALL = "all"
+"""Instead of a name: every exercise."""
 
 
 def practice(
@@ -63,6 +71,8 @@ def practice(
         raise ConfigError(f"{files[0]}: give --check to have a file checked")
     elif name is None:
         _list(as_json, needs_name=out is not None or hint or solution)
+    elif name == _ALL:
+        _write_all(out, solved=solution, anyway=anyway, hint=hint)
     elif hint:
         _hint(name, out)
     elif solution:
@@ -74,25 +84,44 @@ def practice(
 
 
 def _sorted_words(words: Sequence[str]) -> tuple[str | None, list[Path]]:
-    """The exercise that is named, if one is, and the files."""
+    """The exercise that is named, if one is, and the files, those of folders too."""
+    from regard.practice.catalogue import EXERCISES
     from regard.practice.handout import SUFFIXES
 
-    files = [Path(word) for word in words if word.endswith(SUFFIXES)]
-    names = [word for word in words if not word.endswith(SUFFIXES)]
+    files, names = [], []
+    for word in words:
+        if word.endswith(SUFFIXES):
+            files.append(Path(word))
+        elif word not in (*EXERCISES, _ALL) and Path(word).is_dir():
+            files += _submissions(Path(word))
+        else:
+            names.append(word)
     if len(names) > 1:
         raise ConfigError(
             f"one exercise at a time, and files that end in .py or .ipynb: {names[1]} is neither"
         )
     if not names:
         return None, files
-    from regard.practice.catalogue import EXERCISES
-
     if names[0] not in EXERCISES and Path(names[0]).exists():
         raise ConfigError(
             f"{names[0]} is neither an exercise nor a file that ends in .py or .ipynb"
         )
-    EXERCISES[names[0]]  # or says which there are
+    if names[0] != _ALL:
+        EXERCISES[names[0]]  # or says which there are
     return names[0], files
+
+
+def _submissions(folder: Path) -> list[Path]:
+    """Learners' files in a folder and below it; hidden ones, as of editors, are not theirs."""
+    from regard.practice.handout import SUFFIXES
+
+    found = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES]
+    shown = [
+        one for one in found if not any(part[0] == "." for part in one.relative_to(folder).parts)
+    ]
+    if not shown:
+        raise ConfigError(f"there is no .py or .ipynb file in the folder {folder}")
+    return shown
 
 
 def _refuse_alone(*, as_csv: bool, anyway: bool) -> None:
@@ -165,6 +194,23 @@ def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> No
         print(f"{out}: {blanks}. Then: regard practice {plugins}--check {out}")
 
 
+def _write_all(out: Path | None, *, solved: bool, anyway: bool, hint: bool) -> None:
+    """Every exercise as a file NAME.py in a folder; none where one of them is there already."""
+    from regard.practice.catalogue import EXERCISES
+
+    if hint:
+        raise ConfigError("--hint is for one exercise: name it")
+    if out is None or out.suffix:
+        raise ConfigError("all exercises are written into a folder: give --out DIR")
+    files = {name: out / f"{name}.py" for name in EXERCISES}
+    if there := [file for file in files.values() if file.exists()]:
+        raise ConfigError(
+            f"{there[0]} is there already, and nobody's work is overwritten; name another folder"
+        )
+    for name, file in files.items():
+        _write_out(name, file, solved=solved, anyway=anyway or not solved)
+
+
 def _hint(name: str, out: Path | None) -> None:
     from regard.practice.catalogue import EXERCISES
     from regard.practice.progress import Progress
@@ -196,14 +242,57 @@ def _check(
         raise ConfigError("--check needs a file, a .py or an .ipynb")
     if out is not None:
         raise ConfigError("--check writes no file: leave --out out")
+    name = None if name == _ALL else name
     several = as_csv or len(files) > 1
-    reports = _reports(name, files, several)
+    reports = _Class(_reports(name, files, several))
     if as_csv:
-        n_faulty = _print_table(reports)
+        _print_table(reports, _parts(name, files))
     else:
-        n_faulty = sum(not _told(report, as_json, several) for report in reports)
-    if n_faulty:
+        for report in reports:
+            _tell(report, as_json, several)
+    if len(files) > 1:
+        say = note if as_csv or as_json else print
+        say(reports.told())
+    if reports.n_solved < reports.n:
         raise typer.Exit(1)
+
+
+class _Class:
+    """Reports as they come, counted: how many are solved, and what was missed how often."""
+
+    def __init__(self, reports: Iterable[Report]) -> None:
+        self._reports = reports
+        self.n = self.n_solved = 0
+        self._missed: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[Report]:
+        for report in self._reports:
+            self.n += 1
+            self.n_solved += report.solved
+            self._missed.update(one.part for one in report.findings if one.state != "passed")
+            yield report
+
+    def told(self) -> str:
+        """A line for a teacher."""
+        most = "".join(f"; most missed: {part}" for part, _ in self._missed.most_common(1))
+        return f"{self.n_solved} of {self.n} solved{most}"
+
+
+def _parts(name: str | None, files: Iterable[Path]) -> list[tuple[str, str]]:
+    """(exercise, function) of all exercises that the files are of, in the order of the list."""
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.submission import exercise_of, read_submission
+
+    asked = {name}
+    for file in files if name is None else ():
+        with suppress(RegardError):  # its row says what is wrong with it
+            asked.add(exercise_of(read_submission(file)))
+    return [
+        (exercise, blank.name)
+        for exercise in EXERCISES
+        if exercise in asked
+        for blank in EXERCISES[exercise].handout().blanks
+    ]
 
 
 def _reports(name: str | None, files: Iterable[Path], several: bool) -> Iterator[Report]:
@@ -220,17 +309,18 @@ def _reports(name: str | None, files: Iterable[Path], several: bool) -> Iterator
             yield Report(str(file), name or "", failure=str(error))
 
 
-def _print_table(reports: Iterable[Report]) -> int:
-    """A row for each file as it is done; -> how many have faults."""
+def _print_table(reports: Iterable[Report], parts: Sequence[tuple[str, str]]) -> None:
+    """A row for each file as it is done, with the state of each function in a column."""
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["file", "exercise", "passed", "of", "first failure"])
-    n_faulty = 0
+    one = len({exercise for exercise, _ in parts}) == 1
+    columns = [part if one else f"{exercise}.{part}" for exercise, part in parts]
+    table.writerow(["file", "exercise", "passed", "of", "first failure", *columns])
     for report in reports:
-        n_faulty += not report.solved
         file, exercise, failure = map(_cell, (report.file, report.exercise, report.first_failure))
-        table.writerow([file, exercise, report.n_passed, report.of, failure])
+        states = {(report.exercise, one.part): one.state.value for one in report.findings}
+        cells = [states.get(part, "") for part in parts]
+        table.writerow([file, exercise, report.n_passed, report.of, failure, *cells])
         sys.stdout.flush()
-    return n_faulty
 
 
 def _cell(text: str) -> str:
@@ -238,13 +328,13 @@ def _cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def _told(report: Report, as_json: bool, several: bool) -> bool:
-    """Print a report, and keep progress where it is the learner's own; -> whether it is solved."""
+def _tell(report: Report, as_json: bool, several: bool) -> None:
+    """Print a report, and keep progress where it is the learner's own."""
     if not several:
         _keep(report)
     if as_json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
-        return report.solved
+        return
     print(f"{report.exercise}: {report.file}")
     if report.failure:
         print(f"  {report.failure}")
@@ -254,7 +344,6 @@ def _told(report: Report, as_json: bool, several: bool) -> bool:
         print("  Your code printed:\n" + report.printed.rstrip("\n"))
     if report.findings:
         print(f"{report.n_passed} of {report.of} passed")
-    return report.solved
 
 
 def _print_finding(finding: Finding) -> None:

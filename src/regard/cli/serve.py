@@ -82,10 +82,13 @@ def run_server(
     beside: Any = None,
 ) -> None:
     """Serve until the program is told to end, which is how serving ends well."""
+    from regard.server.limits import outside_address
     from regard.server.serve import serve
 
     def started(address: str) -> None:
         print(f"serving {run.folder.path} at {address} (Ctrl-C ends)", flush=True)
+        if outside := outside_address(listening):
+            print(f"from other machines: {outside}", flush=True)
         then(address)
 
     try:

@@ -11,9 +11,13 @@ is imported before it is run.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from importlib.resources import files
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.core.errors import ConfigError
@@ -277,9 +281,25 @@ def claim(name: str) -> str:
 
 
 def experiment(name: str) -> Callable[..., Result]:
-    """The function that runs an experiment."""
+    """The function that runs an experiment; its result says which keywords were changed."""
     found: Callable[..., Result] = getattr(import_module(f"regard.lab.claims.{_known(name)}"), name)
-    return found
+
+    @wraps(found)
+    def run(*args: Any, **keywords: Any) -> Result:
+        given = signature(found).bind(*args, **keywords).arguments
+        return replace(found(**given), changed=_changed(found, given))
+
+    return run
+
+
+def _changed(found: Callable[..., Result], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keywords that are not what they are by default; a list is as good as a tuple."""
+    defaults = signature(found).parameters
+    return {
+        key: value
+        for key, value in given.items()
+        if json.dumps(value, default=str) != json.dumps(defaults[key].default, default=str)
+    }
 
 
 def _known(name: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ class Result:
     pictures: tuple[str, ...]
     """SVG."""
     tables: tuple[Table, ...] = ()
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords that were not what the claim asks for: then the verdict is not one on the claim."""
+
+    @property
+    def stem(self) -> str:
+        """How its files are called: its name and what was changed, so that none is mistaken."""
+        return _stem(self.name, self.changed)
 
     @property
     def claim(self) -> str:
@@ -43,37 +51,66 @@ class Result:
 
     @property
     def lesson(self) -> Lesson:
-        """Why it matters, and what to try."""
-        return LESSONS[self.name]
+        """Why it matters, and what to try: a change, or after a change the claim as it stands."""
+        lesson = LESSONS[self.name]
+        if not self.changed:
+            return lesson
+        return Lesson(lesson.why, f"regard lab {self.name}", "The claim as it stands.")
 
     def _told(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in ("name", "claim", "verdict", "finding")}
 
     def as_json(self) -> dict[str, Any]:
         """What ``regard lab NAME --json`` prints."""
-        return {**self._told(), "numbers": dict(self.numbers)}
+        return {**self._told(), "changed": dict(self.changed), "numbers": dict(self.numbers)}
 
     def card(self) -> Card:
         """The result, ready to be put on a page."""
-        told = {**self._told(), **self.lesson._asdict()}
+        told = {**self._told(), **self.lesson._asdict(), "stem": self.stem}
+        told["changed"] = spoken_settings(self.changed)
         return Card(**told, pictures=self.pictures, tables=self.tables)
 
     def _repr_html_(self) -> str:
         return card(self.card())
 
 
-def write_result(result: Result, folder: Path, form: str = "svg") -> None:
-    """NAME.json, NAME.html, and NAME.svg (NAME-2.svg, … where there are more pictures).
+def spoken_settings(changed: Mapping[str, Any]) -> str:
+    """Keywords as one sets them.
 
-    Pictures are written in the ``form`` svg, png or pdf.
+    >>> spoken_settings({"axis": -2, "gaps": [3, 5], "divided": False})
+    'axis=-2, gaps=[3,5], divided=false'
     """
-    facts = json.dumps(result.as_json(), indent=2, ensure_ascii=False)
-    write_whole(folder / f"{result.name}.json", facts + "\n")
-    write_whole(folder / f"{result.name}.html", cards_page(result.name, [result.card()]))
+    return ", ".join(f"{key}={_value(value)}" for key, value in changed.items())
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text.replace('"', "")
+
+
+def _stem(name: str, changed: Mapping[str, Any]) -> str:
+    """A file's name without its ending; what some systems do not take in one is left out."""
+    settings = (
+        re.sub(r"[^\w.,=-]", "", f"{key}={_value(value)}") for key, value in changed.items()
+    )
+    return "-".join([name, *settings])
+
+
+def write_result(result: Result, folder: Path, form: str = "svg") -> list[Path]:
+    """STEM.html, STEM.json, and STEM.svg (STEM-2.svg, … where there are more pictures).
+
+    Pictures are written in the ``form`` svg, png or pdf. Returns the files that were written.
+    """
+    page, facts = folder / f"{result.stem}.html", folder / f"{result.stem}.json"
+    write_whole(page, cards_page(result.name, [result.card()]))
+    write_whole(facts, json.dumps(result.as_json(), indent=2, ensure_ascii=False) + "\n")
+    written = [page, facts]
     for number, picture in enumerate(result.pictures, start=1):
         suffix = "" if number == 1 else f"-{number}"
-        made = alone(picture) if form == "svg" else figure(picture, form)
-        write_whole(folder / f"{result.name}{suffix}.{form}", made)
+        made = alone(picture, fixed=True) if form == "svg" else figure(picture, form)
+        written.append(folder / f"{result.stem}{suffix}.{form}")
+        write_whole(written[-1], made)
+    return written
 
 
 def write_page(
@@ -84,8 +121,8 @@ def write_page(
     It leads to the pages of experiments that were written here before.
     """
     page, cards = folder / "index.html", [result.card() for result in results]
-    now = {one.name for one in cards}
-    earlier = [one for one in _written(folder) if one.name not in now]
+    now = {one.stem for one in cards}
+    earlier = [one for one in _written(folder) if one.stem not in now]
     shown = cards_page(
         "The lectures' claims", cards, missing=failed, elsewhere=earlier, themes=THEMES
     )
@@ -98,8 +135,13 @@ def _written(folder: Path) -> Iterator[Elsewhere]:
     for path in sorted(folder.glob("*.json")):
         with suppress(CheckpointError, KeyError, TypeError):
             facts = read_json(path)
-            one = Elsewhere(facts["name"], facts["claim"], bool(facts["verdict"]))
-            if one.name == path.stem and path.with_suffix(".html").exists():
+            name, changed = facts["name"], facts.get("changed", {})
+            told = facts["claim"], bool(facts["verdict"]), _stem(name, changed)
+            one = Elsewhere(name, *told, spoken_settings(changed))
+            if (
+                one.stem == path.name.removesuffix(".json")
+                and (folder / f"{one.stem}.html").exists()
+            ):
                 yield one
 
 

@@ -82,7 +82,7 @@ def _report(path: Path, exercise: str, parts: list[str], child: _Child) -> Repor
         elif kind == "failed":
             where = plain_line(str(message.get("where")))[:LONGEST]
             failure = plain_line(str(message.get("message")))[:LONGEST] or "it does not run"
-            failure += f" ({where})" * bool(where)
+            failure += f"; {where}" * bool(where)
         elif kind == "done":
             printed, done = plain(str(message.get("printed")))[: 4 * LONGEST], True
     if not done and not trying:

@@ -9,9 +9,13 @@ from typing import Any
 
 import torch
 
+from regard.core.errors import ConfigError
 from regard.interop.exporting import export as write
 from regard.visual.svg import element
 from regard.visual.tables import Table, table_html
+
+_PAGES = (".html", ".htm")
+"""Endings of one page, which some expect to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,9 @@ class Export:
 
 def export(run: Any, to: str, out: str | Path) -> Export:
     """Write a run into a folder, new or empty; whole or not at all."""
+    if Path(out).suffix.lower() in _PAGES:
+        named = Path(out).with_suffix("")
+        raise ConfigError(f"a folder is written, not a file: name it without an ending, as {named}")
     if run.device.type != "cpu":  # weights are written from there, and the run stays where it is
         model = copy.deepcopy(run.model).cpu()
         run = replace(run, model=model, device=torch.device("cpu"))

@@ -59,7 +59,9 @@ def bundled_page(html: str, read: Read) -> tuple[str, tuple[Asset, ...]]:
 def bundled_script(entry: str, read: Read) -> str:
     """A module and all that it imports, as one module that imports nothing."""
     texts = dict(_reached(entry, read))
-    needs = {name: {one for _, one in _IMPORT.findall(text)} for name, text in texts.items()}
+    # Lists, not sets: the same modules come out in the same order, and a page that is written
+    # again is the same file.
+    needs = {name: [one for _, one in _IMPORT.findall(text)] for name, text in texts.items()}
     try:
         order = list(TopologicalSorter(needs).static_order())
     except CycleError as error:

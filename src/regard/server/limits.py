@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,5 +113,24 @@ def listen(host: str, port: int) -> socket.socket:
 
 def address_of(listening: socket.socket) -> str:
     """The URL of a socket that listens."""
+    return _url(*listening.getsockname()[:2])
+
+
+def outside_address(listening: socket.socket) -> str | None:
+    """The URL for other machines of a socket that listens at every address of this one.
+
+    None where it listens at one address, which is known, or where there is no network.
+    """
     host, port = listening.getsockname()[:2]
+    anywhere = ipaddress.ip_address(host)
+    if not anywhere.is_unspecified:
+        return None
+    far = "192.0.2.1" if anywhere.version == 4 else "2001:db8::1"  # of documentation: nobody's
+    with socket.socket(listening.family, socket.SOCK_DGRAM) as way_out, suppress(OSError):
+        way_out.connect((far, 9))  # sends nothing: the way there is chosen, and so our address
+        return _url(way_out.getsockname()[0], port)
+    return None
+
+
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

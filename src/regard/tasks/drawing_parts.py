@@ -295,8 +295,7 @@ class Sketch:
             kinds = dict.fromkeys(map(repr, looks.values()))
             runs = [[i for i in looks if repr(looks[i]) == kind] for kind in kinds]
         return tuple(
-            Frame(numbers=tuple(i + 1 for i in run), blocks=drawn[run[0]], of=of, shape=shape)
-            for run in runs
+            Frame(numbers=tuple(run), blocks=drawn[run[0]], of=of, shape=shape) for run in runs
         )
 
     def words_out(self, *paths: str, title: str = "linear, softmax") -> Block:

@@ -140,7 +140,7 @@ def _residual_recurrent(sketch: Sketch, config: Any, title: str) -> Drawing:
     decoder: tuple[Item, ...] = (
         text("target", TARGET, "T"),
         sketch.part("decoder.tokens", shape=f"T × {d:,}"),
-        unrolled(sketch, "decoder.cell", "LSTM, layer 1", shape=f"T × {d:,}"),
+        unrolled(sketch, "decoder.cell", "LSTM, layer 0", shape=f"T × {d:,}"),
         *above,
         sketch.words_out(*OUTPUT),
         text("words", "probabilities of the next token"),
@@ -214,7 +214,7 @@ def _fast_forward(sketch: Sketch, config: Any, title: str) -> Drawing:
     decoder: tuple[Item, ...] = (
         text("target", TARGET, "T"),
         sketch.part("decoder.tokens", shape=f"T × {config.d_word:,}"),
-        unrolled(sketch, "decoder.cell", "LSTM, layer 1", shape=f"T × {3 * d:,}"),
+        unrolled(sketch, "decoder.cell", "LSTM, layer 0", shape=f"T × {3 * d:,}"),
         *sketch.layers("decoder.above.layers", lambda at: _stack(sketch, at, one=True)),
         *_projected(sketch),
         sketch.words_out(*OUTPUT),

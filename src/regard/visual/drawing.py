@@ -39,7 +39,7 @@ class Frame:
     """Layers that are alike, drawn once."""
 
     numbers: tuple[int, ...]
-    """Which layers these are, from 1."""
+    """Which layers these are, counted from 0 as everywhere."""
     blocks: tuple[Block, ...]
     of: str = "layer"
     shape: str = ""
@@ -53,8 +53,8 @@ class Frame:
     def caption(self) -> str:
         """How often, and which.
 
-        >>> Frame(numbers=(1, 2, 3), blocks=()).caption, Frame(numbers=(2, 4), blocks=()).caption
-        ('3 × layers 1–3', '2 × layers 2, 4')
+        >>> Frame(numbers=(0, 1, 2), blocks=()).caption, Frame(numbers=(1, 3), blocks=()).caption
+        ('3 × layers 0–2', '2 × layers 1, 3')
         """
         n, first, last = len(self.numbers), self.numbers[0], self.numbers[-1]
         if n == 1:

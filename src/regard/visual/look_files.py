@@ -14,8 +14,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,11 +26,19 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.visual.figures import figure
 from regard.visual.matrix import matrix
-from regard.visual.payload import Payload, Selected, answer_of, drawn, packed_payload, packed_steps
+from regard.visual.payload import (
+    Payload,
+    Selected,
+    answer_of,
+    drawn,
+    packed_payload,
+    packed_steps,
+    selected_view,
+)
 from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
-from regard.visual.svg import alone, element
+from regard.visual.svg import alone, element, stack
 from regard.visual.tables import Table, csv_table
 from regard.visual.theme import theme_js
 from regard.visual.tikz import matrix_tikz
@@ -50,7 +60,7 @@ def look_file(
     if form == "json":
         return json.dumps(payload, ensure_ascii=False) + "\n"
     if form == "svg":
-        return alone(look_svg(payload, chosen)) + "\n"
+        return alone(look_svg(payload, chosen), fixed=True) + "\n"
     if form == "csv":
         return csv_table(_table(payload, chosen))
     if form == "tex":
@@ -64,15 +74,20 @@ def look_file(
 
 def look_svg(payload: Payload, selected: Selected) -> str:
     """The selected attention as a picture in the ink of the page around it."""
+    if selected.every_head:
+        n = len(selected_view(payload, selected).weights)
+        heads = [replace(selected, head=head, every_head=False) for head in range(n)]
+        each = [look_svg(payload, one) for one in heads]
+        return stack(each, label="All heads", columns=math.ceil(math.sqrt(n)))
     if shows_picture(payload, selected):
         return picture_maps(payload, selected).svg()
     one = drawn(payload, selected)
-    return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title)
+    return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title, axes=one.axes)
 
 
 def look_figure(payload: Payload, form: str, selected: Selected) -> bytes:
     """A PNG or PDF of what the SVG shows: the matrix, or a picture with where it was looked at."""
-    if form == "png" and shows_picture(payload, selected):
+    if form == "png" and not selected.every_head and shows_picture(payload, selected):
         return picture_maps(payload, selected).png()
     return figure(look_file(payload, "svg", selected=selected), form)
 
@@ -82,7 +97,7 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
     if form == "json":
         return json.dumps({**payload, "steps": steps}, ensure_ascii=False) + "\n"
     if form == "svg":
-        return alone(steps_svg(steps).rstrip("\n")) + "\n"
+        return alone(steps_svg(steps).rstrip("\n"), fixed=True) + "\n"
     return {"csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
 
 

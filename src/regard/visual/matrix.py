@@ -23,24 +23,40 @@ from regard.visual.payload import (
     probability_line,
 )
 from regard.visual.picture_maps import picture_maps, shows_picture
-from regard.visual.svg import Attributes, element, picture, printable
-from regard.visual.theme import INK, number, weight_opacity, weight_rgb
+from regard.visual.svg import Attributes, Markup, element, picture, printable
+from regard.visual.theme import INK, ON_INK, number, weight_opacity, weight_rgb
 
 _CELL = 26
 _LETTER = 7.9  # width of an average letter at the size used here; SVG text cannot be measured
+_LINE, _SCALE = 18, 120  # height of a line; width of the scale of the ink
+_LEAST, _STRONG, _FULL = 0.005, 0.8, 0.995  # weights: written; in white; written as 1
 _BLOCK = 2  # letters of a cell in a terminal
 _TALLEST = 12  # letters of a column's name there, which is written downwards
 
 
 def matrix(
-    weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], *, title: str
+    weights: Sequence[Sequence[float]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str,
+    axes: tuple[str, str] | None = None,
 ) -> str:
-    """Weights (T, S) between 0 and 1 with both sides' tokens; the picture grows with them."""
+    """Weights (T, S) between 0 and 1 with both sides' tokens; the picture grows with them.
+
+    ``axes`` are the names of rows and columns, such as target and source; with them weights are
+    written into their cells, and a scale below says what the ink stands for.
+    """
     left = _LETTER * max(map(len, rows), default=0) + 12
-    top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75
+    top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75 + (_LINE if axes else 0)
     width = max(left + _CELL * len(columns) + 60, 12 + 1.1 * _LETTER * len(title))
     height = top + _CELL * len(rows) + 8
     parts = [element("text", title, x=4, y=16, font_weight=600)]
+    if axes:
+        said = f"{axes[0]} ↓  looks at {axes[1]} →"
+        parts += [element("text", said, x=4, y=16 + _LINE), *_scale(left, height)]
+        width = max(width, left + _SCALE + 90, 12 + _LETTER * len(said))
+        height += _LINE + 8
     for s, column in enumerate(columns):
         at = f"translate({left + _CELL * (s + 0.5):.1f} {top - 6:.1f}) rotate(-45)"
         parts.append(element("text", column, transform=at))
@@ -56,6 +72,8 @@ def matrix(
             ink = {"fill": INK, "fill_opacity": weight_opacity(weight)}
             told = element("title", f"{row} → {column}: {number(weight)}")
             parts.append(element("rect", told, **at_cell, **size, **ink, **edge))
+            if axes and weight >= _LEAST:
+                parts.append(_written(weight, left + _CELL * s, top + _CELL * t))
     return picture(*parts, size=(width, height), label=title)
 
 
@@ -71,6 +89,32 @@ def _what_if(edit: Mapping[str, Any]) -> str:
     rest = [f"{key} {value}" for key, value in edit.items() if key not in ("kind", "name")]
     what = " ".join(filter(None, (edit["kind"].replace("_", " "), edit.get("name"))))
     return f"what if: {', '.join([what, *rest])}"
+
+
+def _written(weight: float, x: float, y: float) -> Markup:
+    """A weight in its cell, in hundredths, and in white where the ink is strong."""
+    hundredths = f"{weight:.2f}".removeprefix("0") if weight < _FULL else "1"
+    at = {"x": f"{x + _CELL / 2 - 0.5:.1f}", "y": f"{y + _CELL / 2 + 3:.1f}"}
+    colour = ON_INK if weight > _STRONG else None
+    return element("text", hundredths, **at, font_size=10, text_anchor="middle", fill=colour)
+
+
+def _scale(x: float, y: float) -> list[Markup]:
+    """What the strength of the ink stands for, from 0 to 1."""
+    n, start = 10, x + 12
+    wide = _SCALE / n
+    steps = [
+        element("rect", x=start + wide * i, y=y, width=wide, height=12, fill=INK,
+                fill_opacity=weight_opacity((i + 0.5) / n))
+        for i in range(n)
+    ]  # fmt: skip
+    edge: Attributes = {"fill": "none", "stroke": "currentColor", "stroke_opacity": 0.4}
+    return [
+        element("text", "0", x=x, y=y + 10, font_size=11),
+        *steps,
+        element("rect", x=start, y=y, width=_SCALE, height=12, **edge),
+        element("text", "1  weight", x=start + _SCALE + 5, y=y + 10, font_size=11),
+    ]
 
 
 def look_text(

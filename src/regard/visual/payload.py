@@ -154,6 +154,7 @@ class Selected:
     layer: int | None = None
     head: int | None = None
     token: int | None = None  # a row, counted from 0, whose steps are open
+    every_head: bool = False  # all heads side by side, in pictures that are written to a file
     patches: bool = False  # draw weights over a picture as patches, not upsampled smoothly
 
 
@@ -204,6 +205,7 @@ class DrawnMatrix(NamedTuple):
     rows: Sequence[str]
     columns: Sequence[str]
     title: str
+    axes: tuple[str, str] | None = None  # what rows and columns are: target, source, patches, …
 
 
 def drawn(payload: Payload, selected: Selected) -> DrawnMatrix:
@@ -212,10 +214,18 @@ def drawn(payload: Payload, selected: Selected) -> DrawnMatrix:
     weights, title = one.head(selected.head), one.title(selected.head)
     grid = one.columns.grid
     if selected.token is None or grid is None:
-        return DrawnMatrix(weights, one.rows, one.columns, title)
+        return DrawnMatrix(weights, one.rows, one.columns, title, _axis_names(payload, one))
     row = weights[selected.token, one.columns.n_before :].reshape(grid)
     rows, columns = (tuple(map(str, range(n))) for n in grid)
     return DrawnMatrix(row, rows, columns, f"{title}, {one.rows[selected.token]} → patches")
+
+
+def _axis_names(payload: Payload, one: View) -> tuple[str, str]:
+    """What stands along both sides, as the page calls it: a text by its side, else by its kind."""
+    said = payload.get("axes", {}).get(one.name) or named_sides(one.name)
+    kinds = {"rows": one.rows.kind, "columns": one.columns.kind}
+    rows, columns = (said[key] if kinds[key] == "tokens" else kinds[key] for key in kinds)
+    return rows, columns
 
 
 def selected_view(payload: Payload, selected: Selected) -> View:

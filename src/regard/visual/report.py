@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from regard.visual.svg import Markup, element, escaped
 from regard.visual.tables import Table, table_html
-from regard.visual.theme import BAD, GOOD, page_css
+from regard.visual.theme import BAD, GOOD, NEUTRAL, page_css
 
 # The browser itself refuses whatever the page might try to load or run.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -45,6 +45,8 @@ class Card:
     finding: str
     command: str  # a command line
     expect: str  # what is seen then
+    stem: str  # of the file with its page, and its place on a page of many
+    changed: str = ""  # settings that are not those of the claim
     pictures: Sequence[str] = ()  # trusted SVG
     tables: Sequence[Table] = ()
 
@@ -117,7 +119,7 @@ def page(title: str, body: str, *, kind: str, policy: str = _POLICY, style: str 
 
 def card(one: Card) -> Markup:
     """A card by itself: a section that needs no style sheet to be read."""
-    verdict = badge(one.verdict, f"The claim {verdict_word(one.verdict)}.")
+    verdict = _verdict(one, f"The claim {verdict_word(one.verdict)}.")
     tried = (element("code", one.command), element("span", one.expect))
     return element(
         "section",
@@ -125,10 +127,10 @@ def card(one: Card) -> Markup:
         element("p", one.claim, class_="claim"),
         element("p", element("b", "Why it matters"), f" {one.why}", class_="why"),
         element("div", *map(_figure, one.pictures), class_="curves"),
-        element("p", verdict, f" {one.finding}", class_="finding"),
+        element("p", *verdict, f" {one.finding}", class_="finding"),
         *map(table_html, one.tables),
         element("p", element("b", "Try it"), " ", *tried, class_="try"),
-        id=one.name,
+        id=one.stem,
         class_="card",
     )
 
@@ -138,9 +140,13 @@ def verdict_word(verdict: bool) -> str:
     return "holds" if verdict else "does not hold"
 
 
-def badge(verdict: bool, words: str) -> Markup:
-    """A verdict on a ground of its own, which is read on light and dark pages alike."""
-    style = f"padding:.1em .6em;border-radius:1em;background:{GOOD if verdict else BAD};color:#fff"
+def badge(verdict: bool | None, words: str) -> Markup:
+    """A verdict on a ground of its own, which is read on light and dark pages alike.
+
+    None is no verdict: the ground is grey.
+    """
+    ground = {True: GOOD, False: BAD, None: NEUTRAL}[verdict]
+    style = f"padding:.1em .6em;border-radius:1em;background:{ground};color:#fff"
     return element("strong", words, class_="verdict", style=style)
 
 
@@ -150,6 +156,8 @@ class Elsewhere(NamedTuple):
     name: str
     claim: str
     verdict: bool
+    stem: str
+    changed: str = ""
 
 
 def cards_page(
@@ -162,25 +170,26 @@ def cards_page(
 ) -> str:
     """All cards on one page, contents first; ``missing`` are (name, why) of what failed.
 
-    The contents lead to those that lie ``elsewhere``, each on the page NAME.html. ``themes`` are
+    The contents lead to those that lie ``elsewhere``, each on the page STEM.html. ``themes`` are
     (heading -> names) in the order of the page; without them the cards stand as they are given.
+    What was measured with changed settings stands below its claim, and is not counted.
     """
-    shown = {one.name: one for one in cards}
-    known: dict[str, Card | Elsewhere] = {**{one.name: one for one in elsewhere}, **shown}
+    shown = {one.stem: one for one in cards}
+    known: dict[str, Card | Elsewhere] = {**{one.stem: one for one in elsewhere}, **shown}
+    ordered = sorted(known.values(), key=lambda one: one.changed)
     by_theme = {
-        theme: [known[name] for name in names if name in known]
-        for theme, names in (themes or {title: list(known)}).items()
+        theme: [one for name in names for one in ordered if one.name == name]
+        for theme, names in (themes or {title: dict.fromkeys(one.name for one in ordered)}).items()
     }
     contents, parts = [], []
     for theme, some in by_theme.items():
         if some:
-            lines = element("ul", *(_line(one, one.name in shown) for one in some))
+            lines = element("ul", *(_line(one, one.stem in shown) for one in some))
             contents.append(element("div", element("h2", theme), lines))
-        here = [card(shown[one.name]) for one in some if one.name in shown]
+        here = [card(shown[one.stem]) for one in some if one.stem in shown]
         if here:
             parts += [element("h2", theme, class_="theme") if themes else "", *here]
-    n_held = sum(one.verdict for one in known.values())
-    told = element("p", f"{n_held} of {len(known)} claims hold.", class_="caption")
+    told = element("p", _counted(known.values()), class_="caption")
     failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
     nav = element("nav", *contents, class_="contents", aria_label="Contents")
     return page(
@@ -190,9 +199,27 @@ def cards_page(
 
 def _line(one: Card | Elsewhere, here: bool) -> Markup:
     """A line of the contents: the name leads to the card, on this page or on its own."""
-    link = element("a", one.name, href=f"#{one.name}" if here else f"{one.name}.html")
-    verdict = badge(one.verdict, verdict_word(one.verdict))
-    return element("li", link, " ", verdict, " ", element("span", one.claim))
+    link = element("a", one.name, href=f"#{one.stem}" if here else f"{one.stem}.html")
+    verdict = _verdict(one, verdict_word(one.verdict))
+    return element("li", link, " ", *verdict, " ", element("span", one.claim))
+
+
+def _verdict(one: Card | Elsewhere, words: str) -> Sequence[str]:
+    """The verdict as a badge; with changed settings these are the badge, and no verdict is one."""
+    if not one.changed:
+        return [badge(one.verdict, words)]
+    so = f" So changed, it {verdict_word(one.verdict)}."
+    return [badge(None, f"changed: {one.changed}"), so]
+
+
+def _counted(known: Collection[Card | Elsewhere]) -> str:
+    """How many claims hold; what was measured with changed settings is told apart."""
+    claims = [one.verdict for one in known if not one.changed]
+    n_changed = len(known) - len(claims)
+    told = [f"{sum(claims)} of {len(claims)} claims hold."] if claims or not n_changed else []
+    if n_changed:
+        told.append(f"Not counted: {n_changed} with changed settings.")
+    return " ".join(told)
 
 
 def _figure(svg: str) -> Markup:

@@ -15,6 +15,7 @@ from regard.visual.theme import FONT, ink_and_paper
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_WIDTH = re.compile(r'(^<svg [^>]*?) width="[\d.]+"')
 _LABEL = re.compile(r'aria-label="([^"]*)"')
 _GAP = 24  # between pictures that are stacked
 Attributes = dict[str, str | float | None]
@@ -66,30 +67,38 @@ def picture(
     )
 
 
-def stack(pictures: Sequence[str], *, label: str) -> str:
-    """One SVG of trusted SVGs (from ``bars``, ``curves``, …), each in its own size."""
+def stack(pictures: Sequence[str], *, label: str, columns: int = 1) -> str:
+    """One SVG of trusted SVGs (from ``bars``, ``curves``, …), each in its own size.
+
+    They stand one below the other, or in rows of ``columns``.
+    """
     parts, y, widest = [], 0.0, 1.0
-    for one in pictures:
-        found = _BOX.search(one)
-        assert found is not None, "a picture of ours begins with its viewBox"
-        width, height = float(found[1]), float(found[2])
-        placed = f'<svg height="{height:g}" y="{y:g}" width="{width:g}" '
-        parts.append(Markup(one.replace("<svg ", placed, 1)))
-        y, widest = y + height + _GAP, max(widest, width)
+    for start in range(0, len(pictures), columns):
+        x = tallest = 0.0
+        for one in pictures[start : start + columns]:
+            found = _BOX.search(one)
+            assert found is not None, "a picture of ours begins with its viewBox"
+            width, height = float(found[1]), float(found[2])
+            placed = f'<svg height="{height:g}" x="{x:g}" y="{y:g}" width="{width:g}" '
+            # Its own width would be a second one.
+            parts.append(Markup(_WIDTH.sub(r"\1", one, 1).replace("<svg ", placed, 1)))
+            x, tallest = x + width + _GAP, max(tallest, height)
+        y, widest = y + tallest + _GAP, max(widest, x - _GAP)
     size = (widest, max(1.0, y - _GAP))
     return picture(element("g", *parts), size=size, fixed=False, label=label)
 
 
-def alone(svg: str) -> str:
+def alone(svg: str, *, fixed: bool = False) -> str:
     """A picture of ours as a file: with ink and paper of its own, light or dark.
 
+    A ``fixed`` one is light for every reader: on a white slide it must not turn black.
     Programs that know no style sheets draw it in black on white or on nothing. Where it has no
     title yet, its label becomes one.
     """
     head, close, rest = svg.partition(">")
     label = _LABEL.search(head)
     title = Markup("") if "<title>" in rest[:8] or label is None else f"<title>{label[1]}</title>"
-    styled = element("style", Markup(ink_and_paper()))
+    styled = element("style", Markup(ink_and_paper(fixed=fixed)))
     return f"{head}{close}{title}{styled}{rest}"
 
 

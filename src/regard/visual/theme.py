@@ -21,7 +21,9 @@ DASHES = (None, "7 3", "2 3")  # tell apart what lies beyond the palette
 ON_DARK = {"#0072B2": "#3f9edb"}  # the one colour of charts that is dim on a dark page: there
 
 INK = PALETTE[0]  # of weights: its opacity is the weight, which works on light and dark
+ON_INK = "#ffffff"  # what is written where the ink is strong
 GOOD, BAD = "#00704f", "#B34700"  # claims that hold, claims that do not
+NEUTRAL = "#5b5f67"  # what was measured with changed settings: no verdict on a claim
 FINISHED = PALETTE[2]  # hypotheses that came to their end
 # From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis.
 WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
@@ -143,13 +145,13 @@ def theme_js() -> str:
     return f"export const THEME = {json.dumps(values, ensure_ascii=False)};\n"
 
 
-def ink_and_paper() -> str:
-    """Style of a picture that stands alone: light, or dark as the reader likes."""
+def ink_and_paper(*, fixed: bool = False) -> str:
+    """Style of a picture that stands alone: light, or unless ``fixed`` dark as one likes."""
     rules = (
         f"svg {{ color: {_COLOURS['ink'][i]}; background: {_DRAWN['paper'][i]}; }}" for i in (0, 1)
     )
     light, dark = rules
-    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
+    return light if fixed else f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
 
 
 def theme_css() -> str:

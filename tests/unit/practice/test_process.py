@@ -185,7 +185,7 @@ def test_who_does_not_let_itself_be_interrupted_is_killed(written, numbers):
 
 def test_a_file_that_does_not_run_is_told_with_its_line(written, numbers):
     report = check_file(written("# regard practice: numbers\ndef double(x)\n    pass\n"))
-    assert report.failure == "SyntaxError: expected ':' (mine.py, line 2: def double(x))"
+    assert report.failure == "SyntaxError: expected ':'; mine.py, line 2: def double(x)"
     assert (report.findings, report.of, report.solved) == ((), 2, False)
     assert report.first_failure == report.failure
 

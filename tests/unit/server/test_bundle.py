@@ -1,5 +1,7 @@
 """Modules and style sheets as one file each."""
 
+import re
+
 import pytest
 
 from regard.server import pages
@@ -69,3 +71,12 @@ def test_every_page_has_the_head_that_all_share_and_loads_its_style_first(name):
     assert html.index(shared) < html.index("<title>")
     _, (_, style) = bundled_page(html, pages.page_file)
     assert style.text.startswith(pages.page_file("theme.css") + pages.page_file("page.css"))
+
+
+def test_modules_come_in_the_order_of_their_imports_in_every_process():
+    """A set of names has another order in another process; a page written twice is one page."""
+    names = [f"m{i}" for i in range(20)]
+    files = {f"{name}.js": f"export const {name} = 1;\n" for name in names}
+    imports = "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in names)
+    made = bundled_script("all", {**files, "all.js": imports}.__getitem__)
+    assert re.findall(r"^const \$(\w+) = \(", made, re.MULTILINE) == [*names, "all"]

@@ -113,3 +113,12 @@ def test_wide_letters_keep_the_columns_in_line():
 
 def test_a_system_that_does_not_attend_says_so():
     assert "does not attend" in look_text({**payload(), "attentions": {}}).plain
+
+
+def test_with_named_axes_weights_are_written_in_and_the_ink_has_a_scale():
+    shown = matrix([[0.25, 1.0]], ["il"], ["the", "cat"], title="t", axes=("target", "source"))
+    root = ElementTree.fromstring(shown)
+    texts = [one.text for one in root.iter(f"{SVG}text")]
+    assert "target ↓  looks at source →" in texts
+    assert {".25", "1", "1  weight"} <= set(texts)
+    assert ">.25<" not in matrix([[0.25, 1.0]], ["il"], ["the", "cat"], title="t")

@@ -61,7 +61,7 @@ def luminance(colour):
 
 def a_card(name="rows", verdict=False):
     told = {"claim": "c", "why": "w", "finding": "f", "command": "regard <x>", "expect": "e"}
-    return Card(name=name, verdict=verdict, **told)
+    return Card(name=name, stem=name, verdict=verdict, **told)
 
 
 @pytest.mark.parametrize("verdict", [True, False])

@@ -69,6 +69,12 @@ def test_a_picture_in_a_file_has_a_title_and_is_dark_only_where_that_is_asked_fo
     assert "#ffffff" not in dark
 
 
+def test_a_picture_for_slides_is_light_for_every_reader():
+    shown = alone(picture(element("text", "x"), label="a", size=(4, 5)), fixed=True)
+    assert "background: #ffffff" in shown
+    assert "@media" not in shown
+
+
 def test_a_title_that_is_there_stays_the_only_one():
     shown = alone(picture(element("title", "mine"), label="other", size=(4, 5)))
     assert [one.text for one in ElementTree.fromstring(shown) if one.tag.endswith("title")] == [

@@ -60,7 +60,7 @@ function moved(state, plain, changed) {
     ? ` Compared ${most.n === 1 ? "is the first word only" : `are the first ${most.n} words only`}: after that, the two answers go different ways.`
     : "";
   const which = most.others ? `the other heads of ${where}` : where;
-  if (Math.abs(most.by) < SMALLEST) return `Where ${which} looks stays the same.${only}`;
+  if (Math.abs(most.by) < SMALLEST) return `Where ${which} ${most.others ? "look" : "looks"} stays the same.${only}`;
   const from = plain.axes?.[state.name]?.rows === "target" ? `while “${most.row}” is written` : `from “${most.row}”`;
   return `Of ${which}, head ${most.head} changed most: ${from}, it looks at “${most.column}” with ${most.is.toFixed(2)} of its weight; before, with ${most.was.toFixed(2)}.${only}`;
 }

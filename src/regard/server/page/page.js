@@ -165,6 +165,9 @@ async function show() {
   if (form.writes) showSampling(byId("manner"), state, change);
   byId("view").setAttribute("aria-labelledby", `tab-${state.view}`);
   byId("caveat").hidden = state.view === "heads"; // the measures bring their own
+  const isStory = state.view === "story"; // figures between words, not one picture
+  for (const id of ["save-svg", "save-png"]) byId(id).disabled = isStory;
+  byId("unsaved").hidden = !isStory;
   if (!isReady(state)) return clear(byId("said"));
   byId("view").setAttribute("aria-busy", "true");
   try {
@@ -383,6 +386,11 @@ function listen() {
   listenForPictures(byId("drop"), byId("file"), take);
   byId("save-svg").addEventListener("click", () => save(saveSvg, "svg"));
   byId("save-png").addEventListener("click", () => save(savePng, "png"));
+  byId("view").addEventListener("station", (event) => {
+    if (state.view !== "story") return;
+    state.station = event.detail ?? null; // in place: nothing is drawn anew for it
+    history.replaceState(null, "", toHash(state));
+  });
   byId("copy-link").addEventListener("click", () => copy(location.href, byId("copied")));
   byId("copy-answer").addEventListener("click", () => copy(byId("said").innerText, byId("answer-copied")));
   addEventListener("keydown", (event) => {
@@ -400,7 +408,8 @@ function listen() {
 async function save(as, ending) {
   const canvas = document.querySelector("#view .canvas:has(svg)");
   try {
-    if (canvas) await as(canvas, `regard-${state.view}.${ending}`);
+    if (!canvas) return say("There is no picture here that could be saved.");
+    await as(canvas, `regard-${state.view}.${ending}`);
   } catch (error) {
     say(error.message);
   }
@@ -421,9 +430,9 @@ async function begin() {
     lookAgain = boxes.map((id) => markUnknown(byId(id), empty));
   }
   if (info.antecedents) await fetchKnownHeads(); // a claim about a head has the head map's numbers
-  const { source, other } = here(state);
+  const { source, other, station } = here(state);
   showTexts(source, other);
-  await change({ source, other });
+  await change({ source, other, station });
   follow(byId("view"), () => looks?.plain && drawPictures());
 }
 

@@ -36,7 +36,7 @@ export function linesOf(text) {
  * @property {number} beams width of the beam
  * @property {string[]} prefix target tokens that the beam begins with
  * @property {Object[]} edits the what-ifs
- * @property {string|null} [station] where the story is to open; no part of a link
+ * @property {string|null} station where the story is to open; null: at its beginning
  * @property {string} [ended] what-ifs that ended with the sentence before, in words; no part of a link
  */
 
@@ -73,6 +73,7 @@ export const START = Object.freeze({
   beams: 4,
   prefix: [],
   edits: [],
+  station: null,
 });
 
 /**
@@ -129,6 +130,7 @@ const FITS = {
   beams: (x) => isCount(x) && x >= 1 && x <= 8,
   prefix: (x) => Array.isArray(x) && x.every(isText),
   edits: (x) => Array.isArray(x) && x.every((one) => one !== null && isKind(one.kind)),
+  station: (x) => x === null || isText(x),
 };
 
 function parsed(text) {

@@ -38,6 +38,34 @@ import { placeOf } from "./told.js";
  * @property {(told: Told) => (Node|string)[]} figure
  */
 
+/** The factors of the scores: the model's own, and what the temperatures of what-ifs divide by. */
+function factorsOf({ steps, edits }) {
+  const here = edits.filter(({ kind, name }) => kind === "temperature" && (name ?? steps.name) === steps.name);
+  const temperature = here.reduce((all, { value }) => all * value, 1);
+  const own = steps.scale * temperature;
+  const d = steps.keys[0].length;
+  return { own, temperature, d, isRoot: Math.abs(own * Math.sqrt(d) - 1) < 1e-3 };
+}
+
+const short = (value) => String(Number(value.toPrecision(3)));
+
+function scaleFormula(told) {
+  const { own, temperature, isRoot } = factorsOf(told);
+  const [divided, bias] = [temperature === 1 ? "" : " / temperature", hasBias(told) ? " + {p:b_s}" : ""];
+  const by = `score_s · ${own.toFixed(3)}${temperature === 1 ? "" : ` / ${short(temperature)}`}${bias}`;
+  if (isRoot) return `score_s / √d_k${divided}${bias} = ${by}`;
+  return temperature === 1 ? by : `score_s · ${own.toFixed(3)}${divided}${bias} = ${by}`;
+}
+
+function scaleSentence(told) {
+  const { own, temperature, d, isRoot } = factorsOf(told);
+  const why = isRoot ? `Keys have ${d} numbers, so a sum of so many products is large. ` : "";
+  const scaled = `${why}All are multiplied by the same [scale]: ${isRoot ? `1/√${d} = ` : ""}${own.toFixed(3)}.`;
+  const heated = temperature === 1 ? "" : ` The what-if divides them by its [temperature] as well: ${short(temperature)}. Together that is × ${short(told.steps.scale)}.`;
+  const biased = hasBias(told) ? " Then something is added to each that goes by its place alone: what is near gets more." : "";
+  return scaled + heated + biased;
+}
+
 /** @type {Station[]} */
 export const STATIONS = [
   {
@@ -168,8 +196,8 @@ export const STATIONS = [
     id: "scale",
     title: "Scale",
     needs: ({ steps }) => steps.scale !== null,
-    formula: (told) => `score_s / √d_k${hasBias(told) ? " + {p:b_s}" : ""} = score_s · ${told.steps.scale.toFixed(3)}${hasBias(told) ? " + {p:b_s}" : ""}`,
-    say: (told) => `Keys have ${told.steps.keys[0].length} numbers, so a sum of so many products is large. All are multiplied by the same [scale]: ${told.steps.scale.toFixed(3)}.${hasBias(told) ? " Then something is added to each that goes by its place alone: what is near gets more." : ""}`,
+    formula: scaleFormula,
+    say: scaleSentence,
     figure: (told) => [bars(rowsOf(told, told.steps.scaled, (s) => ({ note: `${told.steps.scores[s] === null ? "" : `from ${told.steps.scores[s].toFixed(2).replace("-", "−")}`}` })), "w", { label: "Scaled scores" })],
   },
   {

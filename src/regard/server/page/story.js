@@ -35,6 +35,7 @@ let playing = 0; // of the timer, or 0
  */
 export async function showStory(box, state, payload, body, info, change) {
   const mine = ++turn;
+  const { station } = state; // before drawing tells of another
   stop();
   if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
   const { rows, axes } = tokensOf(payload, state.name);
@@ -42,7 +43,7 @@ export async function showStory(box, state, payload, body, info, change) {
   const token = followed(spoken, rows);
   const head = oneHead(state.head) === null ? await toldHead(state, payload, body, info) : null;
   if (mine !== turn) return undefined;
-  if (head) return change({ ...head, station: state.station }); // the lists above the picture name it, too
+  if (head) return change({ ...head, station }); // the lists above the picture name it, too
   const { packed, ...asked } = body;
   const steps = { name: state.name, layer: state.layer, head: oneHead(state.head) ?? 0, token };
   try {
@@ -51,10 +52,10 @@ export async function showStory(box, state, payload, body, info, change) {
     const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, columns: axes.columns, edits: body.edits ?? [], ...(picture && grid && { picture, grid }) };
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
-    const cards = (station) => claimCards(station, named, state, body, info, change);
+    const cards = (id) => claimCards(id, named, state, body, info, change);
     fill(box, ...railOf(named, steps, info.languages ?? [], cards, change));
     watchScrolling(box);
-    if (state.station && opened !== state) go(box, placeIn(box, state.station), false);
+    if (station && opened !== state) go(box, placeIn(box, station), false);
     else if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
     box.dataset.story = String(token);
     opened = state;
@@ -138,10 +139,13 @@ function go(view, to, focus = true) {
   if (focus) stations[at].querySelector("h3").focus({ preventScroll: true });
 }
 
+/** Show where the reader is, and tell the page, which keeps it in the address. */
 function mark(view) {
   const buttons = [...view.querySelectorAll(".stops button")];
   buttons.forEach((one, i) => (i === at ? one.setAttribute("aria-current", "step") : one.removeAttribute("aria-current")));
-  [...view.querySelectorAll(".station")].forEach((one, i) => one.classList.toggle("here", i === at));
+  const stations = [...view.querySelectorAll(".station")];
+  stations.forEach((one, i) => one.classList.toggle("here", i === at));
+  view.dispatchEvent(new CustomEvent("station", { bubbles: true, detail: at ? stations[at]?.dataset.station : null }));
   const now = view.querySelector("#station-now");
   if (now) now.textContent = nowOf(buttons.length);
 }
