@@ -33,7 +33,7 @@ from regard.runs.estimate import Estimate, estimate
 from regard.runs.film import Film
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
-from regard.tasks.opening import memory_told, peak_memory, pick_device
+from regard.tasks.opening import device_name, memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe
 from regard.training.distributed import (
     Ranks,
@@ -216,6 +216,7 @@ def _finished(
             "seconds": progress.seconds,
             "ending_seconds": time.perf_counter() - began,
             "memory_bytes": peak_memory(prepared.device),
+            "hardware": device_name(prepared.device),
             "best_step": progress.best_step,
         },
     }
