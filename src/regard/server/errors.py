@@ -205,8 +205,8 @@ def add_error_handlers(app: FastAPI, does: Callable[[], str] = str) -> None:
 def no_such_path(path: str, known: Iterable[str], does: str) -> str:
     """What to ask instead of a path that is not there.
 
-    >>> no_such_path("/api/explian", ["/translate", "/api/explain"], "")
-    "there is no path '/api/explian' here; did you mean /api/explain?"
+    >>> no_such_path("/api/xplain", ["/translate", "/api/explain"], "")
+    "there is no path '/api/xplain' here; did you mean /api/explain?"
     """
     near = difflib.get_close_matches(path[:_LONGEST_PATH], list(known), n=1, cutoff=0.8)
     meant = [f"did you mean {one}?" for one in near]
