@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer.main
 from mkdocs.config.defaults import MkDocsConfig
@@ -16,19 +17,40 @@ from mkdocs.structure.files import File, Files
 import regard
 from regard.cli.app import make_app
 from regard.cli.examples import EXAMPLES
-from regard.recipes.recipe import builtin_recipes, recipes_by_preset
+from regard.recipes.recipe import builtin_recipes, load_recipe, recipes_by_preset
 from regard.tasks.recipe import Recipe
 
 Schema = Mapping[str, Any]
 SHOWN = ("regard.tasks.look.Look", "regard.lab.result.Result")
 """What public names give and a reader meets, beside the names themselves."""
-SERVED: Mapping[str, Mapping[str, Any]] = {
-    "copy": {"n_train": 200},
-    "gpt": {"n_train": 200},
-    "sentiment": {"n_train": 200},
-    "search": {"n_train": 200},
+BRIEFLY = ("max_steps=1", "n_train=200")
+"""How runs are trained whose servers are asked."""
+
+
+class Served(NamedTuple):
+    """A run whose server is asked for its paths."""
+
+    recipe: str
+    changes: tuple[str, ...] = BRIEFLY
+    template: str = ""
+    """For conversations."""
+
+
+SERVED = {
+    "copy": Served("copy"),
+    "gpt": Served("gpt"),
+    "gpt with a chat template": Served(
+        "gpt", template="{% for one in messages %}{{ one['content'] }} {% endfor %}"
+    ),
+    "sentiment": Served("sentiment"),
+    "search": Served("search"),
 }
-"""Recipes of runs whose servers are asked for their paths; each is trained for one step."""
+UNASKED = ("/api/heads",)
+"""Paths whose answers take minutes."""
+MOST_TOLD = 2**53
+"""A bound beyond which no number of JSON is exact tells a reader nothing."""
+LONGEST = 40
+"""Characters of a text in an answer that is shown."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -155,12 +177,12 @@ def _named(reference: str, schema: Schema) -> Schema:
     return schema["$defs"][reference.rpartition("/")[2]]
 
 
-def _settings_table(kind: Schema) -> str:
+def _settings_table(kind: Schema, called: str = "setting") -> str:
     rows = [
         [_code(name), _kind(one), _default(one), one.get("description", "")]
         for name, one in kind.get("properties", {}).items()
     ]
-    return table(["setting", "type", "default", "what it is"], rows) if rows else ""
+    return table([called, "type", "default", "what it is"], rows) if rows else ""
 
 
 def _default(one: Schema) -> str:
@@ -178,11 +200,17 @@ def _kind(one: Schema) -> str:
         return " or ".join(_code(str(value)) for value in one["enum"])
     if "const" in one:
         return _code(str(one["const"]))
-    if "anyOf" in one:
-        return " or ".join(dict.fromkeys(_kind(part) for part in one["anyOf"]))
+    if choices := one.get("anyOf") or one.get("oneOf"):
+        return " or ".join(dict.fromkeys(_kind(part) for part in choices))
     word = str(one.get("type", "any"))
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    bounds = [f"{sign} {one[key]}" for key, sign in signs.items() if key in one]
+    if word == "array":
+        return f"list of {_kind(one.get('items', {}))}"
+    bounds = [
+        f"{sign} {one[key]:,.10g}"
+        for key, sign in signs.items()
+        if key in one and abs(one[key]) < MOST_TOLD
+    ]
     return ", ".join(["none" if word == "null" else word, *bounds])
 
 
@@ -224,36 +252,108 @@ def python() -> str:
 # ------------------------------------------------------------------ HTTP
 
 
+class Shown(NamedTuple):
+    """A path of a server, and what it said when it was asked."""
+
+    told: Schema
+    schema: Schema
+    """The OpenAPI schema in which the path is told."""
+    command: str
+    answer: str
+    """A JSON value, cut short; empty where the answer is none."""
+    kinds: list[str]
+    """Which of the served runs have it."""
+
+
 def http() -> str:
-    """The paths of servers on runs of several tasks, from their OpenAPI schemas."""
-    found: dict[tuple[str, str], tuple[Schema, Schema, list[str]]] = {}
-    for recipe, changes in SERVED.items():
-        schema = _openapi(recipe, changes)
-        for path, methods in schema["paths"].items():
-            for method, told in methods.items():
-                one = found.setdefault((path, method.upper()), (told, schema, []))
-                one[2].append(recipe)
+    """The paths of servers on runs of several tasks, from their OpenAPI schemas and answers."""
+    found: dict[tuple[str, str], Shown] = {}
+    for kind in SERVED:
+        for key, shown in _asked(kind):
+            found.setdefault(key, shown).kinds.append(kind)
     parts = [
         "# HTTP",
         "`regard serve RUN` answers these. A server also shows them at `/docs`, with a command to "
-        "try each, and as OpenAPI at `/openapi.json`. Which there are depends on what the run "
-        f"does; below are those of runs of {', '.join(_code(name) for name in SERVED)}.",
+        "try each on its own run, and as OpenAPI at `/openapi.json`. Which there are depends on "
+        f"what the run does; below are those of runs of {', '.join(map(_code, SERVED))}. Answers "
+        "are cut short: … stands for more of the same. Where the server has a key, send "
+        "`Authorization: Bearer KEY`.",
     ]
-    for (path, method), (told, schema, kinds) in sorted(found.items()):
-        parts += [f"## {method} {path}", told.get("description") or told.get("summary", "")]
-        if len(kinds) < len(SERVED):
-            parts.append(f"Runs such as {', '.join(_code(name) for name in kinds)}.")
-        parts.append(_fields(told, schema))
+    named: dict[str, Schema] = {}
+    for (path, method), shown in sorted(found.items()):
+        parts += [f"## {method} {path}", shown.told.get("description") or shown.told["summary"]]
+        if len(shown.kinds) < len(SERVED):
+            parts.append(f"Runs such as {', '.join(map(_code, shown.kinds))}.")
+        parts += [_fields(shown.told, shown.schema), f"```text\n{shown.command}\n```"]
+        if shown.answer:
+            parts.append(f"```json\n{shown.answer}\n```")
+        named |= _objects(shown.told.get("requestBody"), shown.schema)
+    parts += [
+        "## Objects",
+        "What fields of requests hold that are objects themselves. `name` is an attention as "
+        "`/api/info` lists them, such as `decoder.cross`; `layer`, `head`, `key` and `position` "
+        "count from 0.",
+    ]
+    for name, kind in sorted(named.items()):
+        parts += [f"### {name}", kind.get("description", ""), _settings_table(kind, "field")]
     return "\n\n".join(part for part in parts if part)
 
 
-def _openapi(recipe: str, changes: Mapping[str, Any]) -> Schema:
-    from regard.server.app import make_app as make_server
+def _asked(kind: str) -> Iterator[tuple[tuple[str, str], Shown]]:
+    """Path and method, and what a server on a run of this kind says there."""
+    from starlette.testclient import TestClient
 
-    logging.getLogger("regard").setLevel(logging.ERROR)
+    from regard.runs.train import train
+    from regard.server.app import make_app as make_server
+    from regard.server.docs import curl, samples
+    from regard.tasks.opening import load
+    from regard.text.chat import TEMPLATE
+
+    logging.getLogger("regard").setLevel(logging.ERROR)  # runs of one step do nothing well
+    served, host = SERVED[kind], "127.0.0.1:8000"
     with tempfile.TemporaryDirectory() as folder:
-        run = regard.train(recipe, out=Path(folder) / "run", max_steps=1, **changes)
-        return make_server(run).openapi()
+        path = Path(folder) / "demo"
+        train(load_recipe(served.recipe, served.changes), path)
+        if served.template:
+            (path / TEMPLATE).write_text(served.template, encoding="utf-8")
+        app = make_server(load(path, device="cpu"))
+        schema, given = app.openapi(), samples(app.state.service)
+        with TestClient(app, base_url=f"http://{host}") as client:
+            for where, methods in schema["paths"].items():
+                for method, told in methods.items():
+                    sample = given.get(where, {})
+                    command = curl(method, where, told, sample, host, False)
+                    content = [*told["responses"]["200"].get("content", {})]
+                    plain = content == ["application/json"] and where not in UNASKED
+                    answer = _answer(client, method, where, sample) if plain else ""
+                    yield (where, method.upper()), Shown(told, schema, command, answer, [])
+
+
+def _answer(client: Any, method: str, path: str, sample: Schema) -> str:
+    """What a path says to a sample request, cut short."""
+    inside = {name: value for name, value in sample.items() if f"{{{name}}}" in path}
+    outside = {name: value for name, value in sample.items() if name not in inside}
+    sent = {"json" if method == "post" else "params": outside}
+    found = client.request(method, path.format(**inside), **sent)
+    if not found.headers["content-type"].startswith("application/json") or found.is_error:
+        return ""
+    return json.dumps(cut_short(found.json()), indent=1, ensure_ascii=False)
+
+
+def cut_short(value: Any, depth: int = 0) -> Any:
+    """A JSON value with its first entries, so that a reader sees its form.
+
+    >>> cut_short({"a": [1, 2, 3], "b": "x" * 99, "c": 0.123456})
+    {'a': [1, '…'], 'b': 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…', 'c': 0.1235}
+    """
+    if isinstance(value, dict):
+        return {key: "…" if depth > 3 else cut_short(x, depth + 1) for key, x in value.items()}
+    if isinstance(value, list):
+        first = [cut_short(one, depth + 1) for one in value[:1]]
+        return [*first, *(["…"] if len(value) > 1 else [])]
+    if isinstance(value, str) and len(value) > LONGEST:
+        return value[:LONGEST] + "…"
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _fields(told: Schema, schema: Schema) -> str:
@@ -271,6 +371,17 @@ def _fields(told: Schema, schema: Schema) -> str:
         ]
         break  # forms and JSON take the same fields
     return table(["field", "type", "default", "what it is"], rows) if rows else ""
+
+
+def _objects(told: Any, schema: Schema, inside: bool = False) -> dict[str, Schema]:
+    """The named objects in a request's fields, and those in theirs; not the body itself."""
+    found: dict[str, Schema] = {}
+    names = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(told)))
+    for name in names:
+        kind = schema["components"]["schemas"][name]
+        found |= {name: kind} if inside else {}
+        found |= _objects(kind.get("properties"), schema, inside=True)
+    return found
 
 
 def _component(reference: str, schema: Schema) -> Schema:

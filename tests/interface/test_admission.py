@@ -163,6 +163,18 @@ def test_a_client_may_ask_so_often_and_then_by_the_minute(run, clock):
         assert client.post("/translate", json=ASKED).status_code == 429
 
 
+def test_no_rate_of_requests_keeps_a_scraper_from_its_numbers(run, clock):
+    with client_of(run, rate_limit=1, api_key="0123456789") as client:
+        key = {"Authorization": "Bearer 0123456789"}
+        for path in ("/metrics", "/healthz") * 3:
+            assert client.get(path, headers=key).status_code == 200
+        found = [client.post("/translate", json=ASKED, headers=key) for _ in range(2)]
+        assert [one.status_code for one in found] == [200, 429]
+        wrong = {"Authorization": "Bearer guess"}
+        guesses = [client.get("/metrics", headers=wrong) for _ in range(GUESSES + 1)]
+        assert [one.status_code for one in guesses] == [401] * GUESSES + [429]
+
+
 def test_clients_are_forgotten_rather_than_remembered_without_end(clock):
     rate = RequestRate(1)
     for number in range(MOST_CLIENTS + 50):
@@ -282,6 +294,6 @@ def test_a_panic_is_a_500_and_health_fails_until_the_engine_is_whole(run, monkey
         fixed.set()
         broken.clear()
         assert client.get("/api/info").status_code == 200
-        assert client.get("/healthz").json() == {"status": "ok"}
+        assert client.get("/healthz").json()["status"] == "ok"
         assert client.post("/translate", json=ASKED).status_code == 200
     assert run.tokenizers.source._inner is not engine  # a lock that Rust has poisoned stays so

@@ -52,6 +52,8 @@ def test_the_front_matter_is_what_hubs_read(run, kept):
         assert found["bleu"]["args"] == {"signature": scores["bleu_signature"]}
         assert {name: metric["value"] for name, metric in found.items()}.items() <= scores.items()
         assert {*found} <= {*head["metrics"]}
+        assert one["dataset"]["name"].startswith("test")  # the file's name: it is no world
+        assert "unknown" not in one["dataset"].values()
     assert f"# `{kept.name}`" in body
 
 
@@ -75,7 +77,7 @@ def test_every_number_of_scores_and_cost_stands_in_the_folder(run, kept):
     assert costs["training FLOPs"] == f"{measured['flops']:.3g}"
     assert costs["parameters"].replace(",", "") == str(measured["parameters"])
     assert costs["training seconds"] == f"{measured['seconds']:,.1f}"
-    assert "hardware: unknown" in section(body, "Cost")
+    assert f"- hardware: `{measured['hardware']}`" in section(body, "Cost")
 
 
 def test_a_file_a_licence_and_data_sets_are_the_users_word(run, kept, tmp_path):
@@ -138,3 +140,20 @@ def test_a_folder_that_is_no_run_is_told_in_one_line(refused, tmp_path):
 def test_scores_that_are_no_scores_are_told_as_damage(refused, kept):
     (kept / "scores.json").write_text('{"scores": {"test": 5}, "measured": {"flops": "much"}}')
     assert "scores.json is damaged" in refused("card", kept)
+
+
+def test_where_the_run_lies_is_not_guessed(run, kept, tmp_path):
+    assert run("card", kept, "--out", tmp_path / "card.md") == (0, "", "")
+    body = parted((tmp_path / "card.md").read_text())[1]
+    assert "RUN is the path of the run folder." in section(body, "How to use")
+
+
+def test_a_folder_for_transformers_has_a_card_of_its_own(run, kept, tmp_path):
+    assert run("export", kept, tmp_path / "hf", "--to", "hf")[0] == 0
+    head, body = parted((tmp_path / "hf" / "README.md").read_text())
+    assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "translation")
+    used = section(body, "How to use")
+    assert "from transformers import AutoTokenizer, MarianMTModel" in used
+    assert "regard" not in used
+    whole = parted(run("card", kept)[1])[1]
+    assert section(body, "Scores") == section(whole, "Scores")

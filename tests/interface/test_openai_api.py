@@ -179,7 +179,7 @@ def test_a_run_offers_only_what_it_can(writer, embedder, serving):
         assert path not in manual.text
         assert f"/v1/models/{run.folder.path.name}</pre>" in manual.text
         assert "the page" in manual.text
-        assert json.loads(httpx.get(f"{address}/healthz").text) == {"status": "ok"}
+        assert json.loads(httpx.get(f"{address}/healthz").text)["status"] == "ok"
 
 
 def test_too_long_a_text_is_not_cut_in_silence(embedder, serving):

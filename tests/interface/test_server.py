@@ -153,6 +153,44 @@ def test_each_line_is_translated_by_itself_and_lines_stay_lines(client, run):
     assert client.post("/translate", json={"q": "a\n\n" * 128, **JSON}).status_code == 200
 
 
+def test_words_that_are_read_as_unknown_are_told(client):
+    one = client.post("/translate", json={"q": f"{TEXTS[0]}\na zebra", **JSON}).json()
+    assert one["unknown"] == ["zebra"]
+    both = client.post("/translate", json={"q": [TEXTS[0], "a zebra"], **JSON}).json()
+    assert both["unknown"] == [[], ["zebra"]]
+    assert "unknown" not in client.post("/translate", json={"q": TEXTS[0], **JSON}).json()
+
+
+def test_json_that_is_sent_as_a_form_is_told_by_its_header(client):
+    body, form = json.dumps({"q": "a", **JSON}), "application/x-www-form-urlencoded"
+    why = {"error": "this looks like JSON: send it with Content-Type: application/json"}
+    for kind in (form, "text/plain"):
+        answer = client.post("/translate", content=body, headers={"Content-Type": kind})
+        assert (answer.status_code, answer.json()) == (415, why)
+    look = client.post(
+        "/api/explain", content=json.dumps({"source": "a"}), headers={"Content-Type": form}
+    )
+    assert (look.status_code, look.json()) == (415, why)
+    other = client.post("/api/explain", content="source=a", headers={"Content-Type": form})
+    assert (other.status_code, other.json()) == (422, {"error": "the body must be a JSON object"})
+
+
+def test_whoever_asks_for_no_path_is_told_which_there_are(client):
+    does = "this run is of the task translation: ask /translate; see /docs"
+    near = client.post("/api/explian", json={"source": "a"})
+    why = f"there is no path '/api/explian' here; did you mean /api/explain?; {does}"
+    assert (near.status_code, near.json()) == (404, {"error": why})
+    far = client.post("/v1/embeddings", json={"input": "a"}).json()["error"]
+    assert far["code"] == "unknown_url"
+    assert far["message"].endswith(does)
+    assert "did you mean" not in far["message"]
+    by = client.get("/translate")
+    assert (by.status_code, by.headers["Allow"]) == (405, "POST")
+    assert by.json() == {"error": "this path is asked by POST, not by GET"}
+    long = client.get("/" + "x" * 3000).json()["error"]
+    assert len(long) < 400
+
+
 def test_alternatives_are_the_next_best_and_never_the_translation(client, run):
     asked = {"q": TEXTS[0], **JSON, "alternatives": 2}
     answer = client.post("/translate", json=asked).json()
@@ -983,10 +1021,11 @@ def test_a_fault_inside_is_one_line_in_the_log_and_nothing_to_the_client(
     assert client.get("/healthz").status_code == 200
 
 
-def test_health_and_metrics(client):
+def test_health_and_metrics(client, run):
     client.post("/translate", json={"q": ["a", "b"], **JSON})
     client.get("/nowhere")
-    assert client.get("/healthz").json() == {"status": "ok"}
+    about = {"name": run.folder.path.name, "task": "translation", "version": regard.__version__}
+    assert client.get("/healthz").json() == {"status": "ok", **about}
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'regard_requests_total{path="/translate",status="200"} 1.0' in answer.text

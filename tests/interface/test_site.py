@@ -97,6 +97,33 @@ def test_the_reference_names_every_command_and_setting(capsys):
     assert all(f"| `{name}` |" in settings for name in ("max_steps", "vocab_size", "n_heads"))
 
 
+def test_the_reference_tells_numbers_and_lists_as_people_write_them():
+    kind = hook("reference")._kind
+    assert kind({"type": "integer", "minimum": 1.0, "maximum": 4096.0}) == "integer, ≥ 1, ≤ 4,096"
+    assert kind({"type": "integer", "minimum": 0, "exclusiveMaximum": 2**63}) == "integer, ≥ 0"
+    assert kind({"type": "number", "minimum": 0.01}) == "number, ≥ 0.01"
+    choices = [{"$ref": "#/x/Ablate"}, {"$ref": "#/x/Swap"}]
+    assert kind({"type": "array", "items": {"oneOf": choices}}) == "list of Ablate or Swap"
+
+
+def test_the_reference_shows_requests_answers_and_what_their_fields_hold(monkeypatch, capsys):
+    reference = hook("reference")
+    small = ("n_layers=1", "d_model=16", "d_ff=32", "n_heads=2")
+    asked = reference.SERVED["gpt with a chat template"]
+    asked = asked._replace(changes=(*asked.changes, *small))
+    monkeypatch.setattr(reference, "SERVED", {"gpt": asked})
+    told = reference.http()
+    chat = told.partition("## POST /v1/chat/completions\n")[2].partition("\n## ")[0]
+    assert "| `messages` | list of Turn |" in chat
+    assert '-d \'{"model": "demo"' in chat
+    answer = json.loads(re.search(r"```json\n(.*?)```", chat, re.DOTALL)[1])
+    assert answer["object"] == "chat.completion"
+    assert answer["choices"][0]["message"]["role"] == "assistant"
+    for name in ("Turn", "StepsChoice", "LayerChoice", "Ablate"):
+        assert f"\n### {name}\n" in told
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_claim_that_was_never_measured_cannot_be_shown(monkeypatch, tmp_path):
     shown = hook("lab")
     text = shown._result(re.match(r"<!-- lab: (\w+) -->", "<!-- lab: rows -->"), "lectures/x.md")

@@ -1,8 +1,11 @@
 """What is exported loads by the Auto classes of transformers, and computes the same."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from text_runs import short_run
 
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
@@ -141,3 +144,41 @@ def test_an_encoder_that_tells_no_texts_apart_goes_to_onnx_without_segments(n_se
     (found,) = session.run(["last_hidden_state"], given)
     with torch.inference_mode():
         np.testing.assert_allclose(found, model(ids).numpy(), atol=1e-5)
+
+
+# ------------------------------------------------------------------ the usual three lines
+
+
+def test_a_translator_answers_the_usual_three_lines(run_path, tmp_path):
+    run = load(run_path, device="cpu")
+    export(run, "hf", tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    ids = model.generate(**tokenizer(["a b c"], return_tensors="pt"))
+    wanted = run.translate(["a b c"], beam=1)
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == wanted
+
+
+def test_a_language_model_answers_the_usual_three_lines(tmp_path):
+    run = load(short_run("language", tmp_path), device="cpu")
+    export(run, "hf", tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    given = tokenizer(["a c e"], return_tensors="pt")
+    ids = model.generate(**given, max_new_tokens=5, do_sample=False)
+    (ours,) = run.generate(["a c e"], max_new=5, temperature=0.0)
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == [f"a c e{ours}"]
+
+
+@pytest.mark.parametrize("to", ["hf", "onnx"])
+@pytest.mark.parametrize("kind", ["translation", "language"])
+def test_an_exported_tokenizer_gives_what_its_model_reads(kind, to, run_path, tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    path = run_path if kind == "translation" else short_run(kind, tmp_path)
+    export(load(path, device="cpu"), to, tmp_path / "out")
+    inputs = ["input_ids", "attention_mask"]
+    # Where a folder does not say so, transformers before 5 gives token_type_ids as well.
+    told = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert told["model_input_names"] == inputs
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert [*tokenizer("a b")] == inputs

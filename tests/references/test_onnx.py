@@ -9,6 +9,7 @@ from text_runs import short_run
 from tiny import tiny_config
 from translators import shaken
 
+from regard.core.errors import ConfigError
 from regard.interop.exporting import export
 from regard.interop.onnx import write_onnx
 from regard.models.transformer import Transformer
@@ -198,3 +199,9 @@ def test_a_language_model_goes_on_from_its_past_and_with_padding_before_it(tmp_p
     np.testing.assert_allclose(begun["logits"][0], long[0, :4], atol=1e-5)
     np.testing.assert_allclose(begun["logits"][1, 2:], short[0, :2], atol=1e-5)
     np.testing.assert_allclose(gone_on["logits"][:, 0], [long[0, 4], short[0, 2]], atol=1e-5)
+
+
+def test_what_onnx_needs_is_installed_as_the_documentation_says(run_path, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.interop.onnx.find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"onnx and onnxscript.*pip install 'regard\[onnx\]'"):
+        export(load(run_path, device="cpu"), "onnx", tmp_path / "out")

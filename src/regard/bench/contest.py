@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from regard.bench.measures import DTYPES, Footprint, matrix_rates, release, seco
 from regard.bench.results import LEFT_OUT, OURS, Bench, BenchRow
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.tasks.opening import pick_device
+from regard.tasks.opening import device_name, pick_device
 
 PRECISIONS = ("fp32", "bf16", "int8")
 PACKAGES = ("torch", "transformers", "x-transformers", "joeynmt", "ctranslate2", "timm")
@@ -120,7 +119,9 @@ class Plan:
         here = {"python": platform.python_version(), "threads": torch.get_num_threads()}
         facts = {**here, "versions": versions, **facts}
         rates = self.matrix_rates
-        return Bench(device=_name(self.device), facts=facts, matrix_rates=rates, rows=tuple(rows))
+        return Bench(
+            device=device_name(self.device), facts=facts, matrix_rates=rates, rows=tuple(rows)
+        )
 
 
 def _version(package: str) -> str | None:
@@ -128,16 +129,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _name(device: torch.device) -> str:
-    """What a reader would call it: the processor's name where Linux tells it, else its kind."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    cpus = Path("/proc/cpuinfo")
-    lines = cpus.read_text().splitlines() if cpus.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {torch.get_num_threads()} threads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,13 @@ STATIC_PAGE = "regard.server.static_page"
 """Where the page without a server is written, by its name: imports point one way."""
 
 
-def export(run: Any, to: str, folder: Path) -> Notes:
-    """Write a run in a format, into a folder that is new or empty; whole or not at all."""
+def export(
+    run: Any, to: str, folder: Path, add: Callable[[Path], None] = lambda _folder: None
+) -> Notes:
+    """Write a run in a format, into a folder that is new or empty; whole or not at all.
+
+    ``add`` puts into the folder what else belongs there.
+    """
     writers, family = FORMATS[to], run.model.config.family
     if family not in writers:
         raise ConfigError(
@@ -58,7 +63,9 @@ def export(run: Any, to: str, folder: Path) -> Notes:
             f"{' or '.join(writers)}, and this is one of the family {family!r}"
         )
     with whole_folder(folder) as inside:
-        return writers[family](run, inside) or ()
+        notes = writers[family](run, inside) or ()
+        add(inside)
+        return notes
 
 
 def _encoder(run: Any, folder: Path) -> None:
@@ -195,6 +202,8 @@ def _describe_tokenizer(folder: Path, longest: int, special: Mapping[str, object
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest,
         "clean_up_tokenization_spaces": False,
+        # Else their tokenizers give token_type_ids, too, and generate refuses what no model reads.
+        "model_input_names": ["input_ids", "attention_mask"],
         **special,
     }
     write_json(folder / "tokenizer_config.json", described)

@@ -294,7 +294,7 @@ def _write(
     if missing:
         raise ConfigError(
             f"{NAME} export needs {' and '.join(missing)}; install it with: "
-            f"pip install {' '.join(missing)}"
+            "pip install 'regard[onnx]'"
         )
     examples: list[object] = [one.example for one in given.values()]
     axes: list[object] = [one.axes for one in given.values()]

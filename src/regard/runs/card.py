@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -41,17 +41,35 @@ Scores = Mapping[str, Any]
 """Of one test set, by name."""
 
 
-def model_card(run: Any, *, license_name: str = UNKNOWN, datasets: Sequence[str] = ()) -> str:
-    """The card of a run as text; licence and hub data sets are what the user says they are."""
+class TheirClasses(NamedTuple):
+    """The classes of transformers that open a folder."""
+
+    reader: str
+    """Of what makes ids of texts, or numbers of pictures."""
+    model: str
+
+
+def model_card(
+    run: Any,
+    *,
+    license_name: str = UNKNOWN,
+    datasets: Sequence[str] = (),
+    theirs: TheirClasses | None = None,
+) -> str:
+    """The card of a run as text; licence and hub data sets are what the user says they are.
+
+    ``theirs`` opens the folder for which it is written, where that is no longer a run of ours.
+    """
     finished = load_scores(run.folder) if run.folder.finished() else {}
     with damage_told(run.folder.scores):
         scores = {name: dict(one) for name, one in finished.get("scores", {}).items()}
         head = _front_matter(run, scores, license_name, datasets)
+        head |= {} if theirs is None else {"library_name": "transformers"}
         sections = [
             ("Data", _data(run)),
             ("Scores", _scores(scores)),
             ("Cost", _cost(finished.get("measured", {}), finished.get("ended"))),
-            ("How to use", _usage(run)),
+            ("How to use", _usage(run) if theirs is None else _their_usage(theirs)),
             ("Limits", _limits(run, scores)),
         ]
         body = "\n".join(
@@ -138,8 +156,10 @@ def _front_matter(
 
 def _result(run: Any, name: str, scores: Scores) -> dict[str, Any]:
     """One test set as an entry of a hub's table of results."""
-    world = run.recipe.data.world
-    about, split = UNKNOWN if world is None else world, one_line(name)
+    data = run.recipe.data
+    files = data.test or data.valid or data.train
+    named = UNKNOWN if files is None else " and ".join(map(one_line, _file_names(files)))
+    about, split = named if data.world is None else data.world, one_line(name)
     metrics = []
     for metric, value in metrics_of(scores).items():
         signature = scores.get(f"{metric}_signature")
@@ -195,9 +215,12 @@ def _data(run: Any) -> Iterator[str]:
 
 
 def _files(files: Files) -> str:
+    return " and ".join(map(code, _file_names(files)))
+
+
+def _file_names(files: Files) -> list[str]:
     """Names alone: folders are of somebody's machine."""
-    paths = [files] if isinstance(files, str) else files
-    return " and ".join(code(PurePath(path).name) for path in paths)
+    return [PurePath(path).name for path in ([files] if isinstance(files, str) else files)]
 
 
 def _scores(scores: Mapping[str, Scores]) -> Iterator[str]:
@@ -246,7 +269,8 @@ def _cost(measured: Mapping[str, Any], ended: str | None) -> Iterator[str]:
         yield f"- training ended: {code(ended)}"
     if not known:
         yield "- training: unknown"
-    yield "- hardware: unknown"
+    hardware = measured.get("hardware")
+    yield f"- hardware: {UNKNOWN if hardware is None else code(hardware)}"
 
 
 def _usage(run: Any) -> Iterator[str]:
@@ -257,7 +281,7 @@ def _usage(run: Any) -> Iterator[str]:
     yield "regard serve RUN"
     yield "```"
     yield ""
-    yield "RUN is the folder that holds this card. In Python:"
+    yield "RUN is the path of the run folder. In Python:"
     yield ""
     yield "```python"
     yield "import regard"
@@ -270,6 +294,17 @@ def _usage(run: Any) -> Iterator[str]:
         yield ""
         named = ", ".join(map(code, run.recipe.plugins))
         yield f"It needs plug-ins, by `--plugin`: {named}."
+
+
+def _their_usage(theirs: TheirClasses) -> Iterator[str]:
+    yield "```python"
+    yield f"from transformers import {theirs.reader}, {theirs.model}"
+    yield ""
+    yield f'reader = {theirs.reader}.from_pretrained("DIR")'
+    yield f'model = {theirs.model}.from_pretrained("DIR")'
+    yield "```"
+    yield ""
+    yield "DIR is the folder that holds this card."
 
 
 def _limits(run: Any, scores: Mapping[str, Scores]) -> Iterator[str]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.core.errors import ConfigError
+from regard.core.files import write_whole
 from regard.interop.exporting import export as write
+from regard.interop.folders import read_config
+from regard.interop.preprocessing import FILE as PREPARATION
+from regard.runs.card import TheirClasses, model_card
 from regard.visual.svg import element
 from regard.visual.tables import Table, table_html
 
@@ -62,4 +68,17 @@ def export(run: Any, to: str, out: str | Path) -> Export:
     if run.device.type != "cpu":  # weights are written from there, and the run stays where it is
         model = copy.deepcopy(run.model).cpu()
         run = replace(run, model=model, device=torch.device("cpu"))
-    return Export(to, Path(out), tuple(write(run, to, Path(out))))
+    add = ADDED.get(to, lambda _run, _folder: None)
+    return Export(to, Path(out), tuple(write(run, to, Path(out), partial(add, run))))
+
+
+def _add_card(run: Any, folder: Path) -> None:
+    """README.md: the card of a folder that transformers reads."""
+    (model,) = read_config(folder)["architectures"]
+    reads_pictures = (folder / PREPARATION).exists()
+    theirs = TheirClasses("AutoImageProcessor" if reads_pictures else "AutoTokenizer", model)
+    write_whole(folder / "README.md", model_card(run, theirs=theirs))
+
+
+ADDED: Mapping[str, Callable[[Any, Path], None]] = {"hf": _add_card}
+"""By format: what is written beside the model."""

@@ -36,7 +36,7 @@ from regard.runs.film import Film
 from regard.runs.prepare import prepare
 from regard.runs.progress import told_if_slow
 from regard.tasks.base import TASKS, Evaluation, Prepared
-from regard.tasks.opening import memory_told, peak_memory, pick_device
+from regard.tasks.opening import device_name, memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe
 from regard.training.distributed import (
     Ranks,
@@ -257,6 +257,7 @@ def _finished(
             "seconds": progress.seconds,
             "ending_seconds": time.perf_counter() - began,
             "memory_bytes": peak_memory(prepared.device),
+            "hardware": device_name(prepared.device),
             "best_step": progress.best_step,
         },
     }

@@ -22,7 +22,9 @@ from regard.server.batcher import CLIENT
 from regard.server.errors import RefusedError, TooOftenError
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/docs", "/openapi.json", "/favicon.ico"})
-"""What costs nothing and tells nothing: anybody may ask for it, as often as they like."""
+"""What costs nothing and tells nothing of the data: anybody may ask, as often as they like."""
+METRICS = "/metrics"
+"""Asked again and again by the same client, which no rate of requests should keep from it."""
 TOKEN_HEADER = "x-regard-token"
 GUESSES = 10  # wrong keys that a client may send at once
 GUESSES_PER_MINUTE = 6.0  # and then one in so much time

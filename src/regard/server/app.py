@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -16,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 
 from regard import __version__
 from regard.core.errors import ConfigError
-from regard.server.admission import Keys, OwnPage, RequestRate
-from regard.server.api import beam_routes, explain_routes, verb_routes
+from regard.server.admission import METRICS, Keys, OwnPage, RequestRate
+from regard.server.api import beam_routes, explain_routes, verb_path, verb_routes
 from regard.server.batcher import Worker
 from regard.server.chat import chat_routes, chats
 from regard.server.docs import add_docs
@@ -37,6 +38,9 @@ from regard.server.training import training_routes
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.tasks.base import TASKS
 from regard.tasks.writing_verbs import TRANSLATE
+
+ASKED_BY_OTHERS = ("/translate", "/v1/completions", "/v1/chat/completions", "/v1/embeddings")
+"""What clients of other projects ask a run, where it does that."""
 
 
 def make_app(
@@ -101,7 +105,7 @@ def make_app(
     _add_routes(app, service, measuring, reading, metrics)
     _add_health(app, service)
     add_page(app, "index.html", own_page.token)
-    add_error_handlers(app)
+    add_error_handlers(app, partial(_told_to_the_lost, app, service))
     if service.reads_pictures:
         limits = replace(limits, body_bytes=max(limits.body_bytes, limits.picture_bytes))
     rate = None if rate_limit is None else RequestRate(rate_limit)
@@ -167,12 +171,13 @@ def _add_routes(
         return Response(generate_latest(metrics.registry), headers=headers)
 
     about: dict[str, Any] = {"tags": ["server"], "summary": "Numbers for Prometheus."}
-    app.add_api_route("/metrics", numbers, name="metrics", dependencies=keyed, **about)
+    app.add_api_route(METRICS, numbers, name="metrics", dependencies=keyed, **about)
     add_docs(app, service)
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    """``/healthz``."""
+    """``/healthz``: whether it is well, and which run it is that answers."""
+    about = {"name": service.name, "task": service.run.task, "version": __version__}
     down: dict[int | str, dict[str, Any]] = {
         503: {"description": "The model cannot be used at the moment."}
     }
@@ -181,4 +186,14 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", tags=["server"], summary="Whether the server is up.", responses=down)
     async def health() -> Response:
         why = service.worker.trouble
-        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why, "/healthz")
+        if why is not None:
+            return refusal(503, why, "/healthz")
+        return JSONResponse({"status": "ok", **about})
+
+
+def _told_to_the_lost(app: FastAPI, service: Service) -> str:
+    """What the run does, and where it is asked, for whoever asks for a path that is not there."""
+    asked = [*ASKED_BY_OTHERS, *map(verb_path, service.task.verbs)]
+    there = [path for path in asked if path in app.openapi()["paths"]]
+    ask = f": ask {' or '.join(there)}" if there else ""
+    return f"this run is of the task {service.run.task}{ask}; see /docs"

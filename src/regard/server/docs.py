@@ -55,13 +55,16 @@ def samples(service: Service) -> Mapping[str, Schema]:
     first = next(iter(attentions(service, example)), {"name": "decoder.cross"})
     head = {"name": first["name"], "layer": 0, "head": 0}
     word = next(iter(text.split()), "a")
+    turns = {"messages": [{"role": "user", "content": text}]}
     return {
         **{verb_path(verb): _request(verb, example) for verb in service.task.verbs},
         "/translate": {"q": text, "source": source, "target": target},
         "/detect": {"q": text},
         "/v1/models/{name}": {"name": service.name},
         "/v1/completions": {**named, "prompt": text, "max_tokens": 8},
-        "/v1/chat/completions": {**named, "messages": [{"role": "user", "content": text}]},
+        "/v1/chat/completions": {**named, **turns},
+        "/api/chat": turns,
+        "/api/chat/look": {**turns, "ids": [0], "token": 0},
         "/v1/embeddings": {**named, "input": text},
         "/api/words": {"begins": ""},
         "/api/explain": {**service.look_at(example), "edits": edits},
@@ -92,7 +95,7 @@ def docs_page(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: 
     operations = [
         f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
         f"<p>{escape(operation.get('summary', ''))}</p>"
-        f"<pre>{escape(_curl(method, path, operation, tried.get(path, {}), host, keyed))}</pre>"
+        f"<pre>{escape(curl(method, path, operation, tried.get(path, {}), host, keyed))}</pre>"
         f"{_fields(operation, parts)}"
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
@@ -142,7 +145,7 @@ def _resolved(schema: Schema, parts: Schema) -> Schema:
     return parts[named[0]] if named else schema
 
 
-def _curl(method: str, path: str, operation: Schema, sample: Schema, host: str, keyed: bool) -> str:
+def curl(method: str, path: str, operation: Schema, sample: Schema, host: str, keyed: bool) -> str:
     """The command; where the server has a key, its place is shown."""
     words = ["curl"]
     inside = {name for name in sample if f"{{{name}}}" in path}

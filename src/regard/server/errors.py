@@ -6,6 +6,7 @@ The words are for people; pydantic's own speak of its types.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -20,7 +21,9 @@ from regard.core.errors import ConfigError, DataError, ShapeError
 RETRY_AFTER = "1"  # seconds after which a busy server may be asked again
 LONE_SURROGATE = "string_unicode"  # half a character: with it, no alternative of a field fits
 BODY = "the body"  # what is wrong where no field of it is
+UNMARKED_JSON = "this looks like JSON: send it with Content-Type: application/json"
 _MOST = 5  # problems told at once
+_LONGEST_PATH = 100  # characters of one that is repeated
 
 OPENAI = "/v1/"
 """What paths begin with whose errors are told as OpenAI tells them."""
@@ -111,6 +114,18 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def is_json(body: bytes) -> bool:
+    """Whether it is a JSON object, whatever it is sent as.
+
+    >>> is_json(b'{"q": "a"}'), is_json(b"q=a"), is_json(b"7")
+    (True, False, False)
+    """
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def json_response(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -146,8 +161,11 @@ def refusal(
     return json_response(as_json(body), status, headers.get(status))
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Turn the errors that a client can cause into refusals. All others are the monitor's."""
+def add_error_handlers(app: FastAPI, does: Callable[[], str] = str) -> None:
+    """Turn the errors that a client can cause into refusals. All others are the monitor's.
+
+    ``does`` tells whoever asks for a path that is not there what the server does.
+    """
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedError)
@@ -159,6 +177,8 @@ def add_error_handlers(app: FastAPI) -> None:
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
+        if isinstance(error.body, bytes) and is_json(error.body):  # read as JSON it would be a dict
+            return refusal(415, UNMARKED_JSON, request.url.path)
         broken = any(one["type"] == "json_invalid" for one in found)
         field = next((name for one in found if (name := _name(one)) != BODY), None)
         status, path = 400 if broken else 422, request.url.path
@@ -166,7 +186,12 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        response = refusal(error.status_code, str(error.detail), request.url.path)
+        path, why = request.url.path, str(error.detail)
+        if error.status_code == 404 and not path.startswith("/static/"):
+            why = no_such_path(path, app.openapi()["paths"], does())
+        elif error.status_code == 405 and error.headers:
+            why = f"this path is asked by {error.headers['Allow']}, not by {request.method}"
+        response = refusal(error.status_code, why, path)
         response.headers.update(error.headers or {})
         return response
 
@@ -175,6 +200,18 @@ def add_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, wrong)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
+
+
+def no_such_path(path: str, known: Iterable[str], does: str) -> str:
+    """What to ask instead of a path that is not there.
+
+    >>> no_such_path("/api/xplain", ["/translate", "/api/explain"], "")
+    "there is no path '/api/xplain' here; did you mean /api/explain?"
+    """
+    near = difflib.get_close_matches(path[:_LONGEST_PATH], list(known), n=1, cutoff=0.8)
+    meant = [f"did you mean {one}?" for one in near]
+    told = [f"there is no path {path[:_LONGEST_PATH]!r} here", *meant, does]
+    return "; ".join(filter(None, told))
 
 
 def problems(errors: Iterable[Mapping[str, Any]]) -> str:

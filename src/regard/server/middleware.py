@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.admission import Keys, OwnPage, RequestRate, client_of, costs
+from regard.server.admission import METRICS, Keys, OwnPage, RequestRate, client_of, costs
 from regard.server.batcher import CLIENT
 from regard.server.errors import BusyError, RefusedError, refusal
 from regard.server.limits import Limits, is_loopback
@@ -123,7 +123,7 @@ class Guard:
             raise BusyError("too many requests are open; ask again later")
         if costs(scope["path"]):
             self.own_page.check(headers)
-            if self.rate is not None:
+            if self.rate is not None and scope["path"] != METRICS:
                 self.rate.check(CLIENT.get())
         try:
             async with asyncio.timeout(self.limits.arrival):

@@ -21,7 +21,14 @@ from starlette.responses import Response, StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.server.batcher import pieces
-from regard.server.errors import RefusedError, as_json, json_response, problems
+from regard.server.errors import (
+    UNMARKED_JSON,
+    RefusedError,
+    as_json,
+    is_json,
+    json_response,
+    problems,
+)
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
 from regard.server.middleware import bearer
 from regard.server.schemas import listed, texts_check
@@ -29,7 +36,7 @@ from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
 from regard.tasks.translating import target_ids
 from regard.tasks.translator import Run
-from regard.tasks.verbs import check_source, read_otherwise, told_beside
+from regard.tasks.verbs import check_source, told_beside
 
 LANGUAGE_NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 """Languages by code; one that is not here is called by its code."""
@@ -76,7 +83,9 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/translate",
-        summary="Translate a text or a list of texts, line by line.",
+        summary="Translate a text or a list of texts, line by line: each line is read as one "
+        "sentence. Words that the run has never seen are told as unknown, lines read otherwise "
+        "than they were sent as changed.",
         openapi_extra={"requestBody": _form_or_json(LibreTranslateRequest)},
         responses={400: {"description": "A language that this run does not translate."}},
     )
@@ -100,7 +109,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if n:
             n_best = await _in_pieces(service, lines, begun, n_best=n + 1)
             answer["alternatives"] = alternatives(texts, translated, n_best, n)
-        answer |= _changed(service.run, texts)
+        answer |= _told(service.run, texts)
         if not isinstance(asked.q, list):  # one for one, many for many
             answer = {name: values[0] for name, values in answer.items()}
         return json_response(as_json(answer))
@@ -126,10 +135,11 @@ def libretranslate_routes(service: Service) -> APIRouter:
     return router
 
 
-def _changed(run: Run, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Of each text the lines that are read otherwise than they were sent, if there are any."""
-    found = [read_otherwise(run, *nonempty_lines([text])) for text in texts]
-    return {"changed": found} if any(found) else {}
+def _told(run: Run, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Of each text its ``unknown`` words and the lines read otherwise, where a text has any."""
+    found = [told_beside(run, *nonempty_lines([text])) for text in texts]
+    several = {name: [one[name] for one in found] for name in ("unknown", "changed")}
+    return {name: values for name, values in several.items() if any(values)}
 
 
 def _form_or_json(kind: type[BaseModel]) -> dict[str, Any]:
@@ -147,6 +157,8 @@ async def _fields_of(request: Request, kind: type[Fields]) -> Fields:
             fields = json.loads(await request.body())
         except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
             raise RefusedError(400, "the body is not JSON") from None
+    elif is_json(await request.body()):
+        raise RefusedError(415, UNMARKED_JSON)
     elif sent in ("application/x-www-form-urlencoded", "multipart/form-data"):
         fields = await _read_form(request)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import re
 import resource
 import sys
@@ -103,6 +104,16 @@ def memory_told(device: torch.device) -> Iterator[None]:
             f"{device} has too little memory for this model with such batches; lower "
             f"train.batch_tokens (and raise train.accumulate), or {_REMEDY}"
         ) from error
+
+
+def device_name(device: torch.device) -> str:
+    """What a reader would call it: the processor's name where Linux tells it, else its kind."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text().splitlines() if cpus.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {torch.get_num_threads()} threads"
 
 
 def peak_memory(device: torch.device) -> int:
