@@ -37,7 +37,7 @@ lock: $(STAMP)
 	$(BIN)/python .ci/lock.py
 
 demo: $(STAMP)
-	$(BIN)/regard demo --no-serve --overwrite
+	$(BIN)/regard demo --no-serve
 
 test: $(STAMP)
 	$(BIN)/pytest -rs -m 'not slow' --ignore=tests/browser
