@@ -41,11 +41,11 @@ export async function showStory(box, state, payload, body, info, change) {
   const { rows, axes } = tokensOf(payload, state.name);
   const spoken = toldRow(state, payload, info) ?? (axes.rows === "target" ? payload.boxes?.[0]?.row : null) ?? null;
   const token = followed(spoken, rows);
-  const head = oneHead(state.head) === null ? await toldHead(state, payload, body, info) : null;
+  const head = oneHead(state.head) === null ? ((await toldHead(state, payload, body, info)) ?? { head: 0 }) : null;
   if (mine !== turn) return undefined;
   if (head) return change({ ...head, station }); // the lists above the picture name it, too
   const { packed, ...asked } = body;
-  const steps = { name: state.name, layer: state.layer, head: oneHead(state.head) ?? 0, token };
+  const steps = { name: state.name, layer: state.layer, head: state.head, token };
   try {
     const { picture } = payload;
     const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
