@@ -91,7 +91,7 @@ def test_a_look_is_saved_by_the_ending_of_the_name(run_path, tmp_path):
         "html": "<!DOCTYPE html>",
         "svg": "<svg",
         "json": "{",
-        "csv": ",a,b,",
+        "csv": '"decoder.cross, layer 0, mean of 2 heads",a,b,',
         "tex": "\\begin",
     }
     for form, sign in signs.items():

@@ -131,7 +131,7 @@ def test_a_run_that_is_cut_in_two_is_the_run_that_was_never_cut(raw, story_run, 
     assert not RunFolder(out).finished()
     said = []
     train(recipe_from(raw), out, resume=True, say=said.append)
-    assert said[-1] == "resuming at step 20"
+    assert "resuming at step 20" in said
     assert weights(out) == weights(story_run)
 
 

@@ -252,6 +252,7 @@ def test_files_that_are_written_are_named(run, run_path, tmp_path):
 
 def test_many_lines_are_told_to_be_answered_in_turn(run, run_path, monkeypatch):
     monkeypatch.setattr("regard.tasks.verb.Verb.chunk", 4)
+    monkeypatch.setattr("regard.cli.verbs._MANY", 4)
     monkeypatch.setattr("regard.cli.verbs._APART", 0.0)
     _, out, err = run("translate", run_path, stdin="a b\n" * 9)
     assert len(out.splitlines()) == 9

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 Body = Callable[[Path, list[str], Any, str | None, bool, Files], None]
 
 
+_MANY = 100
+"""Lines that are answered together and take a while."""
 _APART = 10.0
 """Seconds between two notes on how far it is, at least."""
 
@@ -211,7 +213,7 @@ def _told_lines(size: int) -> Iterator[list[str]]:
     """Lines of standard input; where they are many, who waits is told how far it is."""
     n, last = 0, time.monotonic()
     for lines in arriving_lines(size):
-        if not n and len(lines) == size:
+        if not n and len(lines) == size >= _MANY:
             note(f"many lines: answers come {size:,} at a time")
         elif n and time.monotonic() - last >= _APART:
             note(f"{n:,} lines are answered")

@@ -133,10 +133,11 @@ def _prepared(
     with told_if_slow(preparing, say), ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
-    for note in (*prepared.notes, *_few_held_out(prepared)):
+    for note in prepared.notes:
         say(note)
     if snapshot is None:  # at once: the first metrics can be minutes away
-        say(_begins(prepared, folder))
+        for note in (*_few_held_out(prepared), _begins(prepared, folder)):
+            say(note)
     # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells what
     # it costs.
     several = ranks.n > 1 or recipe.train.parallel == "shard"
