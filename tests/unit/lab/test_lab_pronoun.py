@@ -40,7 +40,7 @@ def test_before_training_no_pronoun_is_right_and_no_head_is_needed():
 
 @pytest.mark.slow
 def test_the_small_training_learns_pronouns():
-    run, pairs = module._small_translator(300, 20_000, 1)
+    run, pairs = module._small_translator(500, 40_000, 1)
     assert right_pronouns(run, pairs) > module.LEARNED
 
 
