@@ -17,6 +17,7 @@ from pathlib import Path
 
 from regard import lab
 from regard.visual.svg import alone
+from regard.visual.theme import ink_and_paper
 
 FOLDER = Path(__file__).parent / "figures"
 RESULTS = FOLDER / "lab"
@@ -58,10 +59,17 @@ def draw_looks(run: Path | None) -> None:
         for name, command in LOOKS.items():
             given = [str(run) if word == "RUN" else word for word in command]
             _regard(*given, "--out", str(FOLDER / name))
+            _follow_reader(FOLDER / name)
 
 
 def _regard(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "regard", *words], check=True)
+
+
+def _follow_reader(path: Path) -> None:
+    """Files for slides are light; on the site a figure is dark for who reads in the dark."""
+    svg = path.read_text(encoding="utf-8")
+    path.write_text(svg.replace(ink_and_paper(fixed=True), ink_and_paper()), encoding="utf-8")
 
 
 def measure(name: str) -> None:
