@@ -1,5 +1,6 @@
 """A classifier whose label is read off what a learned query looks at, in every view of it."""
 
+import csv
 import json
 
 import numpy as np
@@ -56,13 +57,13 @@ def test_the_program_shows_it(pooled, run):
     label = pooled.classify("a b c")
     code, out, err = run("explain", folder, "a b c", "--attention", POOL)
     assert (code, err) == (0, "")
-    assert f"{POOL}, layer 0, mean of 1 head;" in out
+    assert f"{POOL}, layer 0, mean of 1 head\n" in out
     code, out, err = run("explain", folder, "a b c", "--attention", POOL, "--token", label)
     assert code == 0, err
     assert f"{label} in {POOL}, layer 0, head 0" in out
     code, out, err = run("explain", folder, "a b c", "--attention", POOL, "--format", "csv")
     assert code == 0, err
-    head, row = (line.split(",") for line in out.splitlines()[-2:])
+    head, row = csv.reader(out.splitlines()[-2:])
     assert head[1:] == ["<s>", "a", "b", "c", "</s>"]
     assert row[0] == label
     weights = pooled.explain("a b c").weights(POOL)[0, 0].tolist()

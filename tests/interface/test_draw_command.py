@@ -29,7 +29,8 @@ def test_a_run_is_drawn_into_a_file_that_needs_nothing_else(run, run_path, loade
 
 def test_a_run_is_drawn_as_a_picture_and_for_a_paper(run, run_path, tmp_path):
     for name, begins in (("model.png", b"\x89PNG"), ("model.pdf", b"%PDF")):
-        assert run("draw", run_path, "--out", tmp_path / name) == (0, "", "")
+        out = tmp_path / name
+        assert run("draw", run_path, "--out", out) == (0, "", f"regard: wrote {out}\n")
         assert (tmp_path / name).read_bytes().startswith(begins)
 
 

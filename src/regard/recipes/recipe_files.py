@@ -20,8 +20,8 @@ def check_there(name: str) -> str:
     path, known = Path(name), builtin_names()
     means_file = path.suffix in (".yaml", ".yml") or len(path.parts) > 1
     if means_file and name not in known and not path.is_file():
-        beside = [str(one) for one in path.parent.glob("*.y*ml") if one.is_file()]
-        hint = did_you_mean(name, beside) or did_you_mean(path.stem, known)
+        beside = [one.name for one in path.parent.glob("*.y*ml") if one.is_file()]
+        hint = did_you_mean(path.name, beside) or did_you_mean(path.stem, known)
         raise ConfigError(
             f"there is no file {name}{hint}; `regard recipes` lists the built-in recipes"
         )
