@@ -68,7 +68,7 @@ def test_a_text_for_a_run_of_pictures_is_refused(folder, capsys):
     assert main(["explain", str(folder), "a.png", "--question", "what?"]) == 2
     assert capsys.readouterr().err == (
         "regard: a run of the task image_classification answers no questions about pictures: leave "
-        "out --question\n"
+        "out --question (question=)\n"
     )
 
 

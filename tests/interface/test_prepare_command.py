@@ -123,7 +123,7 @@ def test_a_shard_whose_digest_is_wrong_ends_the_training_in_one_line(run, tmp_pa
     raw[-1] ^= 1
     path.write_bytes(raw)
     code, _, said = run("train", "mine.yaml", "--out", "run")
-    begun, told = said.splitlines()  # it is read when its turn comes
+    *_, begun, told = said.splitlines()  # it is read when its turn comes
     assert (code, " parameters into run, until " in begun) == (2, True)
     assert "000002.npy is damaged: its digest is" in told
     assert "`regard prepare` with the same recipe" in told
