@@ -140,7 +140,8 @@ def test_a_png_of_texts_is_their_matrix():
 
 def test_tables_are_those_of_the_whole_matrix_as_before():
     table = look_file(vision(), "csv")
-    assert table.splitlines()[0] == ',<cls>,"0,0","0,1","0,2","1,0","1,1","1,2"'
+    corner = '"encoder.self, layer 0, mean of 2 heads"'
+    assert table.splitlines()[0] == corner + ',<cls>,"0,0","0,1","0,2","1,0","1,1","1,2"'
     assert len(table.splitlines()) == 1 + 7
 
 
