@@ -13,7 +13,7 @@ FAMILIES_OF = {
     "hf": {"encoder", "decoder", "transformer", "vision", "detection"},
     "ctranslate2": {"transformer"},
     "onnx": {"encoder", "decoder", "transformer", "vision"},
-    "web": {"transformer"},
+    "web": {"transformer", "encoder", "decoder"},
 }
 OTHERS = [(to, family) for to, known in FAMILIES_OF.items() for family in {*FAMILIES} - known]
 CAPTIONER = CaptionerConfig.model_fields["family"].default
