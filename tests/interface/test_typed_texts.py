@@ -55,7 +55,9 @@ def test_json_tells_what_was_read(run, plain_path):
     assert first["translation"] == second["translation"]
 
 
-def test_a_look_has_the_words_that_were_read_and_names_the_unknown_as_typed(run, plain_path):
+def test_a_look_has_the_words_that_were_read_and_names_the_unknown_as_they_are_read(
+    run, plain_path
+):
     code, out, err = run("explain", plain_path, "A b, Zebra.", "--format", "json")
     found = json.loads(out)
     assert (code, found["source"]) == (0, "A b, Zebra.")

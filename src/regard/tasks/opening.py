@@ -218,8 +218,9 @@ class TrainedRun(Deeds):
         return [] if self.reader is None else unknown_spans(self.reader, text)
 
     def unknown_warnings(self, *texts: str) -> list[str]:
-        """A line about such words of the texts, if there are any."""
-        return unknown_note((word for text in texts for word in self.unknown_words(text)), self)
+        """A line about such words of the texts, as they are read, if there are any."""
+        read = map(self.read_as, texts)
+        return unknown_note((word for text in read for word in self.unknown_words(text)), self)
 
     def warn_of_unknown(self, *texts: str) -> None:
         """Tell it to the logger ``regard``; Python prints it where nobody listens."""
