@@ -66,7 +66,7 @@ def test_the_reply_and_the_way_on_are_in_view_beside_the_picture(page, size, les
 
 def test_the_head_that_is_broken_is_the_one_of_the_headline(page):
     begin(page, "break")
-    place = "layer 0, head 1 of the attention that writes, looking at what was read (decoder.cross)"
+    place = "layer 0, head 1, which writes, looking at what was read (decoder.cross)"
     expect(page.locator("#rests")).to_contain_text(place)
     expect(page.locator("#lesson")).to_contain_text(f"“il” loses most without {place}")
     answer(page)

@@ -119,13 +119,11 @@ def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
     page.reload()
     said = page.locator("#rests")
     expect(said).to_contain_text(
-        "layer 0, head 1 of the attention that writes, looking at what was read (decoder.cross). "
+        "layer 0, head 1, which writes, looking at what was read (decoder.cross). "
         "Without it “il” falls from 93.0 % to 35.0 %."
     )
     expect(said).to_contain_text(re.compile("^While writing “il”, one head looks most(ly)? at “"))
-    expect(said).to_contain_text(
-        "One other head matters, too: 1 % or more is lost without that one."
-    )
+    expect(said).to_contain_text("One other head costs 1 % or more as well.")
     said.get_by_role("button", name="Show it").click()
     expect(control(page, "Attention")).to_have_value("decoder.cross")
     expect(control(page, "Head")).to_have_value("1")
@@ -172,7 +170,7 @@ def test_a_claim_about_a_head_has_the_numbers_of_the_head_map(visit, run, share)
     state["state"] = "done"
     page.reload()
     expect(said).to_contain_text(
-        "Most often layer 0, head 1 of the attention that reads (encoder.self): "
+        "Most often layer 0, head 1, which reads (encoder.self): "
         f"{100 * share:.1f} % of the time, on 200 held-out sentences."
     )
     expect(said).to_contain_text(

@@ -3,7 +3,7 @@
 
 import { shareText } from "./draw.js";
 import { el } from "./elements.js";
-import { attentionOf } from "./glossary.js";
+import { whichDoes } from "./glossary.js";
 import { knownHeads } from "./heads.js";
 
 /**
@@ -44,7 +44,7 @@ function bestOf(rows) {
 
 /** What may be said of the best head: no more than the head map shows. */
 function claim({ n, antecedent_rule: rule }, languages, { name, layer, head, antecedent, loss_change: cost }) {
-  const where = `layer ${layer}, head ${head} of ${attentionOf(name, languages)}`;
+  const where = `layer ${layer}, head ${head}${whichDoes(name, languages)}`;
   const knowsRule = rule !== null && rule !== undefined;
   const verdict = antecedent > rule ? "" : ": no single head does better than that";
   const beside = knowsRule ? ` A blind rule, which always takes the word a fixed number of places before the pronoun, finds it ${shareText(rule)} of the time${verdict}.` : "";

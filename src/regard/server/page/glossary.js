@@ -183,14 +183,14 @@ export function purpose(name, languages = []) {
 }
 
 /**
- * An attention inside a sentence: what it does, then its name.
+ * What follows “layer 1, head 3” in a sentence: what that attention does, and its name.
  * @param {string} name
  * @param {string[]} [languages]
  * @returns {string}
  */
-export function attentionOf(name, languages) {
+export function whichDoes(name, languages) {
   const why = purpose(name, languages);
-  return why ? `the attention that ${why} (${name})` : name;
+  return why ? `, which ${why} (${name})` : ` of ${name}`;
 }
 
 /**

@@ -4,7 +4,7 @@
 import { ask } from "./api.js";
 import { scaleOf, sharpness } from "./claims.js";
 import { probabilityOf, probabilityText, shareText, tokensOf } from "./draw.js";
-import { attentionOf } from "./glossary.js";
+import { whichDoes } from "./glossary.js";
 import { answerOf, bare } from "./outcomes.js";
 import { stepOf, weighed } from "./rests.js";
 
@@ -130,7 +130,7 @@ export const LESSONS = [
         set: (facts) => ({ ...first(facts), view: "lines", name: "decoder.cross" }),
         say: async (facts) => {
           const { layer, head, name, word } = await needed(facts);
-          return `Where a head looks is not yet what a word rests on. So each head was muted in turn: “${word}” loses most without layer ${layer}, head ${head} of ${attentionOf(name, facts.info.languages ?? [])}. We mute that one. What becomes of the sentence?`;
+          return `Where a head looks is not yet what a word rests on. So each head was muted in turn: “${word}” loses most without layer ${layer}, head ${head}${whichDoes(name, facts.info.languages ?? [])}. We mute that one. What becomes of the sentence?`;
         },
         choices: ["it stays as it is", "one word changes", "more changes"],
       },

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { probabilityText, tokensOf } from "./draw.js";
 import { el } from "./elements.js";
-import { attentionOf } from "./glossary.js";
+import { whichDoes } from "./glossary.js";
 import { bare } from "./outcomes.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -82,11 +82,12 @@ function told({ token, probability, heads, most }, step, payload, languages, cha
   }
   const { attention: name, layer, head } = most;
   const others = heads.filter((one) => one !== most && probability - one.without >= LEAST).length;
-  const place = [el("b", {}, `layer ${layer}, head ${head}`), ` of ${attentionOf(name, languages)}`];
+  const more = others === 1 ? "One other head costs 1 % or more as well. " : `${others} other heads cost 1 % or more each. `;
+  const place = [el("b", {}, `layer ${layer}, head ${head}`), whichDoes(name, languages)];
   return [
     ...looked(payload, most, step, word()), ...place, ". Without it ", word(),
     ` falls from ${probabilityText(probability)} to ${probabilityText(most.without)}. `,
-    others ? `${others === 1 ? "One other head matters, too" : `${others} other heads matter, too`}: 1 % or more is lost without ${others === 1 ? "that one" : "any one of them"}. ` : "",
+    others ? more : "",
     el("button", { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) }, "Show it"),
   ];
 }
