@@ -33,7 +33,7 @@ from regard.server.service import EVENT_STREAM, Event, Service, stream_response,
 from regard.tasks.requests import MAX_NAME
 from regard.tasks.search import knows_kinds
 from regard.tasks.verb import Verb
-from regard.tasks.verbs import told_beside, unknown_note
+from regard.tasks.verbs import told_beside
 from regard.text.specials import BEGIN, PAD, SPECIALS
 from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heads import COLUMNS
@@ -158,7 +158,7 @@ def _explain(service: Service, asked: ExplainRequest) -> bytes:
     else:
         answer = packed_payload(look.payload(), Selected(asked.packed.name, asked.packed.layer))
     answer |= told_beside(run, look.source)
-    unknown = unknown_note(answer["unknown"], run)  # told as words, and marked
+    unknown = run.unknown_warnings(look.source)  # told as words, and marked
     answer["notes"] = [one for one in look.warnings if one not in unknown]
     if asked.steps is not None:
         answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
