@@ -113,7 +113,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--single", type=int, default=100)
     parser.add_argument("--together", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=2000)
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True)
     (asked.folder / "recipe.yaml").write_text(RECIPE.replace("STEPS", str(asked.steps)))

@@ -144,14 +144,14 @@ class _Seen:
 def _drawn(
     draw: StableRandom, lengths: tuple[int, int], n: int, seen: _Seen
 ) -> tuple[Document, ...]:
-    """``n`` documents, in each doubling of the length as many words: more short ones than long.
+    """``n`` documents, as many in each doubling of the length.
 
     A short one has as many facts to learn from, and fewer people to take for one another.
     """
     filler, (low, high) = _filler(), lengths
     found: list[Document] = []
     while len(found) < n:
-        length = round(1 / draw.uniform(1 / high, 1 / low)) if low < high else high
+        length = round(low * (high / low) ** draw.uniform(0, 1)) if low < high else high
         document = _document(draw, length, filler, seen)
         if document is not None:
             found.append(document)
