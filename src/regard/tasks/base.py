@@ -20,6 +20,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.tasks.examples import (
     EXAMPLES,
+    MOST_READ,
     N_EXAMPLES,
     PageExample,
     distinct,
@@ -217,7 +218,8 @@ class Prepared(ABC):
         task = TASKS[self.recipe.task]
         examples = [*task.examples_of(judged.run, self.held_out())]
         if len(examples) < N_EXAMPLES:
-            more = task.examples_of(judged.run, self.learned_from())
+            few = list(islice(self.learned_from(), MOST_READ))  # there may be millions, none short
+            more = task.examples_of(judged.run, few)
             examples = [*islice(distinct(chain(examples, more)), N_EXAMPLES)]
         write_report(judged, facts, task, examples)
         save_examples(judged.run.folder.path, examples)

@@ -17,6 +17,8 @@ EXAMPLES = "examples.json"
 """In a run's folder: a list of examples."""
 N_EXAMPLES = 5
 """Texts that a page begins with."""
+MOST_READ = 1000
+"""Records of ``train`` that are looked through for such texts."""
 MOST_BYTES = 2**24
 """Of the file; a larger one was not written here."""
 PageExample = dict[str, str]
