@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from regard.core.errors import DataError
 from regard.decoding.sampling import seeded
 from regard.server.errors import as_json, json_response
-from regard.server.openai import MAX_TURNS, Turn
+from regard.server.openai_requests import MAX_TURNS, Turn
 from regard.server.schemas import Index
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.chat import ChatPrompts, answered, ended_by, has_template, load_prompts
