@@ -162,7 +162,8 @@ export function begin(box, label, width, height, legend = "") {
   }
   box.replaceChildren(scroller, ...below);
   cueEdges(scroller);
-  if (before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
+  const isMoved = before.x || before.y; // asking a box that was not scrolled to scroll lays it out for nothing
+  if (isMoved && before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
   tellTitles(svg, teller);
   scroller.addEventListener("scroll", teller.hide, { passive: true });
   return { svg, scroller, teller, held: before.held };
@@ -593,23 +594,23 @@ function looksNowhere(payload, { name, layer, shown }) {
   return shown.length === 1 && shown[0] !== null && Array.from(headOf(payload, name, layer, shown[0])).every((row) => Array.from(row).every((weight) => weight === 0));
 }
 
+// A line has one of these strengths, the weakest first: eyes tell no more of them apart.
+const STRENGTHS = Array.from({ length: 41 }, (_, i) => ({ width: 0.6 + (3.4 * i) / 40, opacity: 0.25 + (0.75 * i) / 40 }));
+
 // Every line from the threshold on, weak ones first; equals side by side, a head each.
 function weightLines(payload, { name, layer, shown, threshold, at, colours }) {
-  const lines = shown.flatMap((head, i) => {
-    const weights = headOf(payload, name, layer, head);
+  const byStrength = STRENGTHS.map(() => []);
+  shown.forEach((head, i) => {
     const shift = (i - (shown.length - 1) / 2) * Math.min(2, 14 / shown.length);
-    const style = {
-      colour: head === null ? colours.ink : colourOf(head, colours),
-      dash: head === null ? null : dashOf(head), head: headName(head),
-    };
-    return Array.from(weights).flatMap((row, t) => Array.from(row).flatMap((weight, s) => {
-      if (weight < threshold) return [];
-      const share = Math.round(40 * clamp(0, weight, 1)) / 40; // what looks alike is drawn at once
-      const strength = { width: 0.6 + 3.4 * share, opacity: 0.25 + 0.75 * share };
-      return [{ t, s, weight, strength, y1: at(t) + shift, y2: at(s) + shift, ...style }];
+    const colour = head === null ? colours.ink : colourOf(head, colours);
+    const dash = head === null ? null : dashOf(head);
+    Array.from(headOf(payload, name, layer, head)).forEach((row, t) => row.forEach((weight, s) => {
+      if (!(weight >= threshold)) return;
+      const k = Math.round(40 * clamp(0, weight, 1));
+      byStrength[k].push({ t, s, weight, strength: STRENGTHS[k], y1: at(t) + shift, y2: at(s) + shift, colour, dash, head: headName(head) });
     }));
   });
-  return lines.sort((a, b) => a.strength.width - b.strength.width || Number(a.head) - Number(b.head));
+  return byStrength.flat();
 }
 
 function elementLines(svg, lines, { x1, x2 }, story) {
@@ -632,9 +633,7 @@ function elementLines(svg, lines, { x1, x2 }, story) {
   };
 }
 
-function pixelLines({ svg, teller }, given, sides, story) {
-  // Among so many the weak ones must not hide the strong.
-  const lines = given.map((line) => ({ ...line, strength: { ...line.strength, opacity: line.strength.opacity ** 2 } }));
+function pixelLines({ svg, teller }, lines, sides, story) {
   const { light, at, image } = drawManyLines(svg, lines, sides);
   svg.setAttribute("data-lines", lines.length);
   IMAGES.set(svg, image);
