@@ -19,8 +19,8 @@
 //
 //   onToken(t, {name, layer, head, s})   row t; s is the column of a cell, null for a name
 //   onPick of a grid: ({name, layer, head}); of a tree: (node, tokens from the root, without <s>);
-//   of a head map: (row, index); its told(row, cluster) are the words for a head, and cost(row) is
-//   what is lost without it
+//   of a head map: (row, index); its told(row, cluster) are the words for a head, cost(row) is what
+//   is lost without it, and full is the least cost that has the largest mark
 
 // Colours, scales, fonts and digits; visual/theme.py writes it.
 import { THEME } from "./theme.js";
@@ -1029,9 +1029,9 @@ function pathTo(node, byId) {
 
 // Heads are compared within one attention only, so each attention has a map of its own; one scale
 // holds for all of them and for both directions, for distances are what the maps tell.
-export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = costOfHead } = {}) {
+export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = costOfHead, full = THEME.fullCost.loss_change } = {}) {
   const { panels, size, width, height } = panelsOf(heads.rows, box.clientWidth || 640);
-  const dearest = Math.max(0, ...heads.rows.map(cost));
+  const dearest = heads.rows.some((row) => cost(row) > 0) ? Math.max(full, ...heads.rows.map(cost)) : 0;
   const frame = begin(box, "heads; near each other = alike", width, height + (dearest > 0 ? 34 : 0));
   const spans = panels.flatMap(({ members }) => [0, 1].map((axis) => spread(heads, members, axis).span));
   const scale = (size - 76) / (Math.max(...spans) || 1);
