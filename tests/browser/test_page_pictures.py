@@ -173,6 +173,8 @@ def test_a_large_matrix_is_one_image_that_tells_each_cell(visit, run):
     shown = float(large_matrix(page).get_attribute("data-weight"))
     assert shown == pytest.approx(weights[2, 1], abs=1e-6)
     expect(page.locator("#view [data-tip]")).to_contain_text("→ b: ")
+    large_matrix(page).hover(position={"x": 100, "y": 100})
+    expect(page.locator("#view [data-tip]")).to_be_visible()
     for _ in range(30):
         page.keyboard.press("ArrowDown")
     expect(large_matrix(page)).to_have_attribute("data-cell", "32 1")

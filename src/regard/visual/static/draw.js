@@ -24,7 +24,7 @@
 
 // Colours, scales, fonts and digits; visual/theme.py writes it.
 import { THEME } from "./theme.js";
-import { tellerOf, tellTitles } from "./hover.js";
+import { tellerOf, tellTitles, zoomOf } from "./hover.js";
 import { drawManyLines } from "./many_lines.js";
 
 const NS = "http://www.w3.org/2000/svg";
@@ -220,11 +220,10 @@ function sticky(scroller, groups, edges) {
   for (const { group } of groups) group.setAttribute("data-sticky", "");
   scroller.addEventListener("scroll", place, { passive: true });
   return (item) => {
-    const seen = scroller.getBoundingClientRect();
-    const one = item.getBoundingClientRect();
     if (item.closest("[data-sticky]")) return;
-    if (one.left < seen.left + edges.x) scroller.scrollLeft -= seen.left + edges.x - one.left;
-    if (one.top < seen.top + edges.y) scroller.scrollTop -= seen.top + edges.y - one.top;
+    const [seen, one, zoom] = [scroller.getBoundingClientRect(), item.getBoundingClientRect(), zoomOf(scroller)];
+    scroller.scrollLeft -= Math.max(0, (seen.left - one.left) / zoom + edges.x);
+    scroller.scrollTop -= Math.max(0, (seen.top - one.top) / zoom + edges.y);
   };
 }
 
@@ -437,7 +436,7 @@ function pixelCells(frame, { rows, columns, weights, size, inkFor, strength, sto
   const { teller, scroller } = frame;
   surface.addEventListener("pointermove", (event) => {
     const box = surface.getBoundingClientRect();
-    go(Math.floor((event.clientY - box.top) / high), Math.floor((event.clientX - box.left) / wide));
+    go(...[(event.clientY - box.top) / high, (event.clientX - box.left) / wide].map((one) => Math.floor(one / zoomOf(surface))));
     teller.tell(story(...at), event.clientX, event.clientY);
   });
   surface.addEventListener("keydown", (event) => {
@@ -448,8 +447,8 @@ function pixelCells(frame, { rows, columns, weights, size, inkFor, strength, sto
     go(at[0] + way[0], at[1] + way[1]);
     scroller.scrollTo(inSight(scroller.scrollLeft, scroller.clientWidth, wide * at[1], left, wide),
       inSight(scroller.scrollTop, scroller.clientHeight, high * at[0], top, high));
-    const box = surface.getBoundingClientRect();
-    teller.tell(story(...at), box.left + wide * (at[1] + 1), box.top + high * (at[0] + 1) - 12);
+    const [box, zoom] = [surface.getBoundingClientRect(), zoomOf(surface)];
+    teller.tell(story(...at), box.left + zoom * wide * (at[1] + 1), box.top + zoom * high * (at[0] + 1) - 12);
   });
   go(0, 0);
   return { group, surface, cell: () => at, onCell: (then) => { onCell = then; } };
@@ -640,7 +639,7 @@ function pixelLines({ svg, teller }, lines, sides, story) {
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     if (event.target.closest("[data-row],[data-column]")) return;
-    const line = at(event.clientX - box.left, event.clientY - box.top);
+    const line = at((event.clientX - box.left) / zoomOf(svg), (event.clientY - box.top) / zoomOf(svg));
     light(line && ((one) => one === line));
     if (line) teller.tell(story(line), event.clientX, event.clientY);
     else teller.hide();
