@@ -162,6 +162,14 @@ def large_matrix(page):
     return page.locator("#view [data-surface]")
 
 
+def test_a_large_matrix_tells_the_cell_that_is_pointed_at(visit):
+    page = visit(link(source=LONG, view="matrix", name="encoder.self", head=0))
+    large_matrix(page).hover(position={"x": 100, "y": 100})
+    expect(page.locator("#view [data-tip]")).to_be_visible()
+    told = large_matrix(page).get_attribute("aria-label")
+    expect(page.locator("#view [data-tip]")).to_have_text(told)
+
+
 def test_a_large_matrix_is_one_image_that_tells_each_cell(visit, run):
     page = visit(link(source=LONG, view="matrix", name="encoder.self", head=0))
     assert page.locator("#view svg *").count() < 500
@@ -173,8 +181,6 @@ def test_a_large_matrix_is_one_image_that_tells_each_cell(visit, run):
     shown = float(large_matrix(page).get_attribute("data-weight"))
     assert shown == pytest.approx(weights[2, 1], abs=1e-6)
     expect(page.locator("#view [data-tip]")).to_contain_text("→ b: ")
-    large_matrix(page).hover(position={"x": 100, "y": 100})
-    expect(page.locator("#view [data-tip]")).to_be_visible()
     for _ in range(30):
         page.keyboard.press("ArrowDown")
     expect(large_matrix(page)).to_have_attribute("data-cell", "32 1")
