@@ -348,7 +348,7 @@ def test_what_else_might_have_come_out_is_never_written_as_certain(show):
     choices = [{"text": "yes", "probability": 0.99999}, {"text": "no", "probability": 1e-5}]
     outcome = {"kind": "label", "text": "yes", "places": [{"rows": [], "choices": choices}]}
     page = show(look_html({**payload(), "outcome": outcome}))
-    assert page.get_by_text("yes > 99.9 %, no < 0.1 %").is_visible()
+    page.get_by_text("yes > 99.9 %, no < 0.1 %").wait_for()
 
 
 def test_the_steps_of_a_tree_stay_in_sight(show):
