@@ -1,5 +1,6 @@
 // The whole model in small: every head of every layer as a picture of its weights, as large as the
-// probability of the chosen word, or of the label, falls without it. Click to enter a head, press (or M) to mute it.
+// probability of the chosen word, or of the label, falls without it. Click to enter a head, press (or
+// M) to mute it.
 
 import { ask } from "./api.js";
 import { cueEdges, probabilityText } from "./draw.js";
