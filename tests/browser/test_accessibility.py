@@ -88,6 +88,11 @@ def two_heads(page):
     page.get_by_role("heading", name="Layer 0, head 1").wait_for()
 
 
+def on_the_whole_screen(page):
+    page.get_by_role("button", name="Full screen", exact=True).click()
+    page.get_by_role("button", name="Leave full screen").wait_for()
+
+
 STATES = {
     "lines, everything open": opened,
     "story": told,
@@ -98,6 +103,7 @@ STATES = {
     "two sentences": two_sentences,
     "two heads": two_heads,
     "head map": lambda page: turn_to(page, "Head map", "table"),
+    "the whole screen": on_the_whole_screen,
 }
 """One after the other: what was opened before stays open."""
 

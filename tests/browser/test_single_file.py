@@ -9,6 +9,7 @@ from looks import EVIL, payload, steps, tree
 from regard.visual.heat_maps import data_uri
 from regard.visual.look_files import LookWidget, look_fragment, look_html, module_text
 from regard.visual.payload import Axis, Selected
+from regard.visual.theme import probability
 
 pytestmark = pytest.mark.browser
 
@@ -282,7 +283,7 @@ def test_the_widget_module_draws_what_its_model_holds(show):
 def drawing(show, html, **options):
     """A page with the functions that draw, under ``draw``."""
     page = show(html, **options)
-    names = "{ drawHeadMap, drawTree }"
+    names = "{ drawHeadMap, drawTree, probabilityText }"
     page.add_script_tag(content=f"{module_text()} globalThis.draw = {names};", type="module")
     page.wait_for_function("globalThis.draw")
     return page
@@ -317,6 +318,37 @@ def test_each_attention_has_a_map_of_its_own_at_one_scale(show, width):
         [bool(x < a < x + w and y < b < y + h) for a, b in at.tolist()] for x, y, w, h in panels
     ]
     assert inside == [[True] * 3 + [False] * 2, [False] * 3 + [True] * 2]
+
+
+def test_heads_that_cost_next_to_nothing_are_drawn_small(show):
+    """Where no head costs anything, the one that costs most is not the largest mark."""
+    rows = [
+        {"name": "encoder.self", "layer": 0, "head": h, "loss_change": change}
+        for h, change in enumerate((4e-5, 1e-5, -2e-5))
+    ]
+    heads = {"rows": rows, "map": [[0, 0], [2, 0], [0, 1]], "clusters": [0, 0, 1]}
+    page = drawing(show, "<div class='map'></div>")
+    page.evaluate("heads => draw.drawHeadMap(document.querySelector('.map'), heads)", heads)
+    radii = page.locator("[data-index] circle").evaluate_all(
+        "all => all.map(o => o.getAttribute('r'))"
+    )
+    assert radii == ["4"] * 3
+    assert page.locator("[data-size]").all_text_contents() == ["+0.010", "+0.003", "nothing"]
+
+
+def test_a_probability_reads_alike_in_the_terminal_and_in_the_browser(show):
+    shares = [0.0, 1e-9, 4e-4, 6e-4, 0.25, 0.9994, 0.9996, 0.99999, 1.0]
+    page = drawing(show, "")
+    written = page.evaluate("shares => shares.map(draw.probabilityText)", shares)
+    assert written == [probability(share) for share in shares]
+    assert {written[0], written[-1]} == {"< 0.1 %", "> 99.9 %"}
+
+
+def test_what_else_might_have_come_out_is_never_written_as_certain(show):
+    choices = [{"text": "yes", "probability": 0.99999}, {"text": "no", "probability": 1e-5}]
+    outcome = {"kind": "label", "text": "yes", "places": [{"rows": [], "choices": choices}]}
+    page = show(look_html({**payload(), "outcome": outcome}))
+    page.get_by_text("yes > 99.9 %, no < 0.1 %").wait_for()
 
 
 def test_the_steps_of_a_tree_stay_in_sight(show):

@@ -11,6 +11,7 @@ from text_runs import KINDS, short_run
 
 import regard
 from regard.server.app import make_app
+from regard.visual.theme import probability
 
 pytestmark = pytest.mark.browser
 
@@ -184,6 +185,25 @@ def test_a_prompt_is_written_on_before_the_readers_eyes(visit, at, run_of):
     assert len(set(seen)) > 3
     assert sorted(seen, key=len) == seen
     assert all(text.startswith(one) for one in seen)
+
+
+def test_the_map_of_a_classifier_is_sized_by_what_its_label_loses(visit, at, run_of):
+    page = visit(link(**STATES["classification"]), at=at("classification"))
+    found = run_of("classification").importance(STATES["classification"]["source"])
+    said = page.locator("#minimap [role=status]")
+    expect(said).to_contain_text(
+        f"“{found.token}” has {probability(found.probability)}; the larger"
+    )
+    lost = page.locator("#minimap .thumb").evaluate_all("all => all.map(o => +o.dataset.lost)")
+    expected = [max(0.0, found.probability - one.without) for one in found.heads]
+    np.testing.assert_allclose(lost, expected, atol=1e-5)
+    expect(page.locator("#minimap .swipe")).to_contain_text(f"“{found.token}” needs it")
+
+
+def test_the_map_of_an_answer_that_is_no_word_says_that_nothing_is_measured(visit, at):
+    page = visit(link(**STATES["similarity"]), at=at("similarity"))
+    said = page.locator("#minimap [role=status]")
+    expect(said).to_contain_text("what the answer loses without a head is not measured here")
 
 
 def test_what_may_come_after_a_token_is_shown_for_the_one_that_is_chosen(visit, at, run_of):

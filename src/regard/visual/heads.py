@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from regard.evaluation.metrics import METRICS
 from regard.visual.svg import Attributes, Markup, element, picture
 from regard.visual.tables import Table, plain_console, show_table
-from regard.visual.theme import colour_of
+from regard.visual.theme import FULL_COST, colour_of
 
 
 class HeadColumn(NamedTuple):
@@ -184,8 +184,6 @@ _COSTS = {
     "moved_change": ("how far vectors turn", "{:.4f}"),
 }
 """What the area of a mark is, and how the largest is told."""
-_FULL = {"loss_change": 0.01}
-"""The least cost that has the largest mark: where none costs more, noise is not to look large."""
 _SAID, _DIGITS = {"bleu_change": "BLEU"}, {"bleu_change": 2}
 
 
@@ -261,7 +259,7 @@ def _marks(
     """Where heads stand; area tells the cost, for that is what an eye compares."""
     points, (column, costs) = [heads["map"][i] for i in members], cost_of(heads)
     middle = [(min(axis) + max(axis)) / 2 for axis in zip(*points, strict=True)]
-    largest = max(_largest(costs), _FULL.get(column.key, 0.0)) or 1.0
+    largest = max(_largest(costs), FULL_COST.get(column.key, 0.0)) or 1.0
     return [
         Mark(
             x=left + _PANEL / 2 + scale * (x - middle[0]),

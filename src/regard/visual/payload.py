@@ -41,7 +41,7 @@ import numpy.typing as npt
 from regard.core.errors import ConfigError, ShapeError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
-from regard.visual.theme import number
+from regard.visual.theme import probability
 
 Payload = Mapping[str, Any]
 PAIR_SEPARATOR = "\t"  # stands between the two texts of a ``source`` that is a pair
@@ -262,19 +262,17 @@ def choice_lines(payload: Payload) -> list[str]:
     lines, places = [], told["places"][:_PLACES]
     tokens = payload["target_tokens" if told["kind"] == "boxes" else "source_tokens"]
     for place in places:
-        shares = [
-            (one["text"], number(100 * one["probability"], "share")) for one in place["choices"]
-        ]
+        shares = [(one["text"], probability(one["probability"])) for one in place["choices"]]
         row = place["rows"][0] if place["rows"] and len(places) > 1 else None
         where = "" if row is None else f"{tokens[row]} {row}: "
-        lines.append(where + ", ".join(f"{text} {share} %" for text, share in shares))
+        lines.append(where + ", ".join(f"{text} {share}" for text, share in shares))
     return lines
 
 
 def probability_line(payload: Payload) -> str:
     """Each token that was written, with how probable it was; empty where nothing was."""
     pairs = zip(payload["target_tokens"], payload.get("probabilities", ()), strict=False)
-    return ", ".join(f"{token} {number(100 * share, 'share')} %" for token, share in pairs)
+    return ", ".join(f"{token} {probability(share)}" for token, share in pairs)
 
 
 def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:

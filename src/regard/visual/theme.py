@@ -40,6 +40,8 @@ BLOCKS = {
 }
 OVERVIEW_POWER = 0.5  # small pictures of heads show this power of a weight, so that weak ones show
 
+FULL_COST = {"loss_change": 0.01}
+"""The least cost that has the largest mark in a map of heads: noise is not to look large."""
 UNLIT = 0.22  # how bright a picture is where nobody looks
 
 # The fonts are those of the reader's system, a book face for words and the interface's own for the
@@ -128,6 +130,19 @@ def exact(value: float) -> str:
     return f"{value:,.{DIGITS['exact']}g}"
 
 
+def probability(share: float) -> str:
+    """A probability in per cent, as the page writes it: a softmax never gives 0 or 1, so that
+    neither is written where digits end before.
+
+    >>> probability(0.5), probability(0.99999), probability(1.0), probability(1e-9)
+    ('50.0 %', '> 99.9 %', '> 99.9 %', '< 0.1 %')
+    """
+    text, least = number(100 * share, "share"), 10.0 ** -DIGITS["share"]
+    if float(text) == 0:
+        return f"< {least:g} %"
+    return f"> {100 - least:g} %" if float(text) >= 100 else f"{text} %"
+
+
 def theme_js() -> str:
     """``theme.js``: the same values for the module that draws in the browser."""
     values = {
@@ -136,6 +151,7 @@ def theme_js() -> str:
         "dashes": [dash or "" for dash in DASHES],
         "overviewPower": OVERVIEW_POWER,
         "unlit": UNLIT,
+        "fullCost": FULL_COST,
         "digits": DIGITS,
         "start": START,
         "inks": dict(zip(("light", "dark"), _COLOURS["ink"], strict=True)),

@@ -13,10 +13,12 @@ from regard.visual.look_files import look_html
 from regard.visual.payload import (
     Selected,
     axes_of,
+    choice_lines,
     main_attention,
     packed,
     packed_payload,
     packed_steps,
+    probability_line,
     selected_view,
     view,
 )
@@ -45,6 +47,14 @@ def test_the_last_layer_of_the_cross_attention_is_the_default():
     np.testing.assert_allclose(one.head(None), heads.mean(0))
     assert one.title(None) == "decoder.cross, layer 2, mean of 3 heads"
     assert one.title(1) == "decoder.cross, layer 2, head 1"
+
+
+def test_no_probability_is_rounded_up_to_certainty():
+    look = payload(("a",), ("x",))
+    assert probability_line({**look, "probabilities": [0.99999, 0.5]}) == "x > 99.9 %, </s> 50.0 %"
+    choices = [{"text": "yes", "probability": 0.99999}, {"text": "no", "probability": 1e-5}]
+    outcome = {"kind": "label", "places": [{"rows": [], "choices": choices}]}
+    assert choice_lines({**look, "outcome": outcome}) == ["yes > 99.9 %, no < 0.1 %"]
 
 
 def test_what_is_not_there_is_named_with_what_is():

@@ -2,6 +2,7 @@
 // front of the names of attentions.
 
 import { el } from "./elements.js";
+import { zoomOf } from "./hover.js";
 
 /**
  * @typedef {Object} Word
@@ -144,10 +145,10 @@ function pictureOf(inside) {
 
 /** Below its word, inside the window. */
 function place(note, button) {
-  const at = button.getBoundingClientRect();
-  note.style.left = `${Math.max(8, Math.min(at.left, innerWidth - note.offsetWidth - 8))}px`;
-  const below = at.bottom + 6 + note.offsetHeight < innerHeight;
-  note.style.top = `${below ? at.bottom + 6 : Math.max(8, at.top - note.offsetHeight - 6)}px`;
+  const [at, { width, height }, zoom] = [button.getBoundingClientRect(), note.getBoundingClientRect(), zoomOf(note)];
+  note.style.left = `${Math.max(8, Math.min(at.left, innerWidth - width - 8)) / zoom}px`;
+  const below = at.bottom + 6 + height < innerHeight;
+  note.style.top = `${(below ? at.bottom + 6 : Math.max(8, at.top - height - 6)) / zoom}px`;
 }
 
 /**

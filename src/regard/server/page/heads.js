@@ -4,6 +4,7 @@ import { cueEdges, drawHeadMap } from "./draw.js";
 import { el } from "./elements.js";
 import { ask, reach } from "./api.js";
 import { makeSortable } from "./sortable.js";
+import { THEME } from "./theme.js";
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{key: string, name: string, unit: number, format: string, meaning: string}} Measure */
@@ -36,7 +37,8 @@ export async function showHeads(box, measures, change) {
     const [hint, caveat] = [el("p", { class: "hint" }, hintOn(worth)), el("p", { class: "caveat" }, heads.caveat)];
     box.replaceChildren(canvas, hint, caveat, ...figuresOf(heads), table(heads, shown, pick), meanings(shown));
     const cost = (row) => (worth ? signOf(worth) * worth.unit * (row[worth.key] ?? 0) : 0);
-    drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown), cost });
+    const full = worth ? worth.unit * (THEME.fullCost[worth.key] ?? 0) : 0;
+    drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown), cost, full });
   } catch (error) {
     box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }

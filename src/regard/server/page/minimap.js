@@ -1,5 +1,6 @@
 // The whole model in small: every head of every layer as a picture of its weights, as large as the
-// chosen word's probability falls without it. Click to enter a head, press (or M) to mute it.
+// probability of the chosen word, or of the label, falls without it. Click to enter a head, press (or
+// M) to mute it.
 
 import { ask } from "./api.js";
 import { cueEdges, probabilityText } from "./draw.js";
@@ -18,7 +19,7 @@ const PRESS = 500; // ms: longer is a press, not a click
 const HOW = () =>
   matchMedia("(hover: none)").matches ? "Tap a head to enter it; hold it to mute it." : "Click a head to enter it; hold it, or press M, to mute it.";
 
-let step = null; // the written token that sizes are about
+let step = null; // the written token that sizes are about; a label is number 0
 let picked = null; // where the reader was when they picked it here: another row is another choice
 let turn = 0;
 let unmeasured = false; // a server that does not know the question is not asked again
@@ -55,7 +56,7 @@ export async function showMinimap(box, state, payload, body, info, change) {
 function stepOf(state, payload, telling) {
   const { name, token } = state;
   const n = payload.target_tokens.length;
-  if (!n) return null;
+  if (!n) return headlineStep(state, payload, telling);
   if (picked === `${name} ${token} ${payload.source}` && step !== null && step < n) return step;
   const told = headlineStep(state, payload, telling);
   return told ?? Math.floor(n / 2);
@@ -63,7 +64,7 @@ function stepOf(state, payload, telling) {
 
 function titleOf({ name, token }, payload, again) {
   const title = el("h2", { id: "minimap-title" }, "The model, ", term("head", "head"), " by head");
-  if (step === null) return el("div", {}, title);
+  if (!payload.target_tokens.length) return el("div", {}, title); // a label is the only one
   const options = payload.target_tokens.map((token, t) => [String(t), token]);
   const pick = choice("Head sizes: what is lost of this word", options, String(step), (value) => {
     [step, picked] = [Number(value), `${name} ${token} ${payload.source}`];
@@ -73,8 +74,8 @@ function titleOf({ name, token }, payload, again) {
 }
 
 /** On a narrow page the map is a strip, with a line instead of all that is told beside it. */
-function swipeHint({ target_tokens: written }) {
-  const sized = step === null ? "Every head" : `Large: “${written[step]}” needs it`;
+function swipeHint({ target_tokens: written, outcome }) {
+  const sized = step === null ? "Every head" : `Large: “${written[step] ?? outcome.text}” needs it`;
   return el("p", { class: "swipe" }, `${sized} · swipe for more · hold to mute`);
 }
 
@@ -155,10 +156,9 @@ function muting({ name, layer, head, edits }, change) {
  */
 async function measured(body, payload) {
   const how = HOW();
-  if (step === null) return { said: `All of one size: nothing is written here. ${how}`, costs: null };
   const { packed, steps, ...asked } = body;
-  const silent = "what a word loses without a head is not measured here";
-  if (unmeasured) return { said: `All of one size: ${silent}. ${how}`, costs: null };
+  const silent = "what the answer loses without a head is not measured here";
+  if (step === null || unmeasured) return { said: `All of one size: ${silent}. ${how}`, costs: null };
   try {
     const costs = await ask("/api/importance", { ...asked, step });
     const most = [...costs.heads].sort((a, b) => a.without - b.without)[0];
@@ -166,7 +166,7 @@ async function measured(body, payload) {
     return { said: `“${costs.token}” has ${probabilityText(costs.probability)}; the larger a head, the more of that is lost without it.${loss} ${how}`, costs };
   } catch (error) {
     unmeasured = error.status === 404;
-    const why = unmeasured ? silent : "what this word loses without a head could not be measured";
+    const why = unmeasured ? silent : "what the answer loses without a head could not be measured";
     return { said: `All of one size: ${why}. ${how}`, costs: null };
   }
 }

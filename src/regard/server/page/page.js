@@ -13,6 +13,7 @@ import { showEffect } from "./effect.js";
 import { spoken } from "./edits.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
+import { hasFullScreen, offerFullScreen } from "./full_screen.js";
 import { called, explained } from "./glossary.js";
 import { fetchKnownHeads, showHeads } from "./heads.js";
 import { offerLessons, playLesson } from "./lesson.js";
@@ -36,6 +37,7 @@ import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against, #minimap, #lesson"; // whose controls come and go
 const WORDS_SHOWN = "What is [attention|an attention], [head|a head], [layer|a layer], [query|a query], [key|a key], [value|a value], [cross-attention], [position|a position], [softmax], [residual|a residual], [vector|a vector], [mute|to mute], [source] and [target], [</s>], [beam|a beam], [temperature], [held-out]? Layers and heads are counted from 0.";
+const FOR_A_ROOM = " F shows the picture on the whole screen, with larger text; Escape leaves.";
 const SENTENCE_BOUND = new Set(["swap", "force", "force_token", "occlude"]); // they count words or patches
 
 let state = fromHash(location.hash);
@@ -329,7 +331,7 @@ function showInfo() {
   if (info.chats && !byId("chat").hasChildNodes()) new ChatView(byId("chat"));
   info.attentions = info.attentions.map((one) => ({ ...one, title: called(one.name, info.languages) }));
   offerLessons(byId("lessons"), info, form, (id) => playLesson(byId("lesson"), id, 0, facts, set));
-  byId("words").replaceChildren(...explained(WORDS_SHOWN));
+  byId("words").replaceChildren(...explained(WORDS_SHOWN + (hasFullScreen() ? FOR_A_ROOM : "")));
 }
 
 /** The state with a text; a picture that a link names may be in another tab. */
@@ -440,6 +442,7 @@ const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
 cueEdges(document.querySelector(".side"));
 cueEdges(byId("tabs"), { names: false });
+offerFullScreen(byId("stage"), byId("full-screen"), byId("full-screen-said"));
 offerDrawing(byId("drawing"));
 offerTraining(byId("training"));
 begin();

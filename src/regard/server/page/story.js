@@ -21,7 +21,7 @@ const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let at = 0; // the station where the reader is
 let turn = 0; // an answer to an earlier question comes too late
 let steered = -Infinity; // when a button or key led to a station: where the page then scrolls is no choice
-let opened = null; // the state that was drawn last: a station is gone to once
+let opened = { state: null, screen: null }; // what was drawn last, and on which: a station is gone to once on each
 let playing = 0; // of the timer, or 0
 
 /**
@@ -53,12 +53,15 @@ export async function showStory(box, state, payload, body, info, change) {
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
     const cards = (id) => claimCards(id, named, state, body, info, change);
+    const held = box.contains(document.activeElement);
     fill(box, ...railOf(named, steps, info.languages ?? [], cards, change));
+    const lost = held && !box.contains(document.activeElement); // it was on a heading, which is another now
     watchScrolling(box);
-    if (station && opened !== state) go(box, placeIn(box, station), false);
+    const screen = document.fullscreenElement;
+    if (station && (opened.state !== state || opened.screen !== screen)) go(box, placeIn(box, station), lost);
     else if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
     box.dataset.story = String(token);
-    opened = state;
+    opened = { state, screen };
   } catch (error) {
     if (mine === turn) fill(box, ...(error.status === REFUSED ? untold(error.message, token, change) : [el("p", { class: "trouble", role: "alert" }, error.message)]));
   }

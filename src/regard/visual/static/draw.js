@@ -19,12 +19,12 @@
 //
 //   onToken(t, {name, layer, head, s})   row t; s is the column of a cell, null for a name
 //   onPick of a grid: ({name, layer, head}); of a tree: (node, tokens from the root, without <s>);
-//   of a head map: (row, index); its told(row, cluster) are the words for a head, and cost(row) is
-//   what is lost without it
+//   of a head map: (row, index); its told(row, cluster) are the words for a head, cost(row) is what
+//   is lost without it, and full is the least cost that has the largest mark
 
 // Colours, scales, fonts and digits; visual/theme.py writes it.
 import { THEME } from "./theme.js";
-import { tellerOf, tellTitles } from "./hover.js";
+import { tellerOf, tellTitles, zoomOf } from "./hover.js";
 import { drawManyLines } from "./many_lines.js";
 
 const NS = "http://www.w3.org/2000/svg";
@@ -162,7 +162,8 @@ export function begin(box, label, width, height, legend = "") {
   }
   box.replaceChildren(scroller, ...below);
   cueEdges(scroller);
-  if (before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
+  const isMoved = before.x || before.y; // asking a box that was not scrolled to scroll lays it out for nothing
+  if (isMoved && before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
   tellTitles(svg, teller);
   scroller.addEventListener("scroll", teller.hide, { passive: true });
   return { svg, scroller, teller, held: before.held };
@@ -219,11 +220,10 @@ function sticky(scroller, groups, edges) {
   for (const { group } of groups) group.setAttribute("data-sticky", "");
   scroller.addEventListener("scroll", place, { passive: true });
   return (item) => {
-    const seen = scroller.getBoundingClientRect();
-    const one = item.getBoundingClientRect();
     if (item.closest("[data-sticky]")) return;
-    if (one.left < seen.left + edges.x) scroller.scrollLeft -= seen.left + edges.x - one.left;
-    if (one.top < seen.top + edges.y) scroller.scrollTop -= seen.top + edges.y - one.top;
+    const [seen, one, zoom] = [scroller.getBoundingClientRect(), item.getBoundingClientRect(), zoomOf(scroller)];
+    scroller.scrollLeft -= Math.max(0, (seen.left - one.left) / zoom + edges.x);
+    scroller.scrollTop -= Math.max(0, (seen.top - one.top) / zoom + edges.y);
   };
 }
 
@@ -436,7 +436,7 @@ function pixelCells(frame, { rows, columns, weights, size, inkFor, strength, sto
   const { teller, scroller } = frame;
   surface.addEventListener("pointermove", (event) => {
     const box = surface.getBoundingClientRect();
-    go(Math.floor((event.clientY - box.top) / high), Math.floor((event.clientX - box.left) / wide));
+    go(...[(event.clientY - box.top) / high, (event.clientX - box.left) / wide].map((one) => Math.floor(one / zoomOf(surface))));
     teller.tell(story(...at), event.clientX, event.clientY);
   });
   surface.addEventListener("keydown", (event) => {
@@ -447,8 +447,8 @@ function pixelCells(frame, { rows, columns, weights, size, inkFor, strength, sto
     go(at[0] + way[0], at[1] + way[1]);
     scroller.scrollTo(inSight(scroller.scrollLeft, scroller.clientWidth, wide * at[1], left, wide),
       inSight(scroller.scrollTop, scroller.clientHeight, high * at[0], top, high));
-    const box = surface.getBoundingClientRect();
-    teller.tell(story(...at), box.left + wide * (at[1] + 1), box.top + high * (at[0] + 1) - 12);
+    const [box, zoom] = [surface.getBoundingClientRect(), zoomOf(surface)];
+    teller.tell(story(...at), box.left + zoom * wide * (at[1] + 1), box.top + zoom * high * (at[0] + 1) - 12);
   });
   go(0, 0);
   return { group, surface, cell: () => at, onCell: (then) => { onCell = then; } };
@@ -593,23 +593,23 @@ function looksNowhere(payload, { name, layer, shown }) {
   return shown.length === 1 && shown[0] !== null && Array.from(headOf(payload, name, layer, shown[0])).every((row) => Array.from(row).every((weight) => weight === 0));
 }
 
+// A line has one of these strengths, the weakest first: eyes tell no more of them apart.
+const STRENGTHS = Array.from({ length: 41 }, (_, i) => ({ width: 0.6 + (3.4 * i) / 40, opacity: 0.25 + (0.75 * i) / 40 }));
+
 // Every line from the threshold on, weak ones first; equals side by side, a head each.
 function weightLines(payload, { name, layer, shown, threshold, at, colours }) {
-  const lines = shown.flatMap((head, i) => {
-    const weights = headOf(payload, name, layer, head);
+  const byStrength = STRENGTHS.map(() => []);
+  shown.forEach((head, i) => {
     const shift = (i - (shown.length - 1) / 2) * Math.min(2, 14 / shown.length);
-    const style = {
-      colour: head === null ? colours.ink : colourOf(head, colours),
-      dash: head === null ? null : dashOf(head), head: headName(head),
-    };
-    return Array.from(weights).flatMap((row, t) => Array.from(row).flatMap((weight, s) => {
-      if (weight < threshold) return [];
-      const share = Math.round(40 * clamp(0, weight, 1)) / 40; // what looks alike is drawn at once
-      const strength = { width: 0.6 + 3.4 * share, opacity: 0.25 + 0.75 * share };
-      return [{ t, s, weight, strength, y1: at(t) + shift, y2: at(s) + shift, ...style }];
+    const colour = head === null ? colours.ink : colourOf(head, colours);
+    const dash = head === null ? null : dashOf(head);
+    Array.from(headOf(payload, name, layer, head)).forEach((row, t) => row.forEach((weight, s) => {
+      if (!(weight >= threshold)) return;
+      const k = Math.round(40 * clamp(0, weight, 1));
+      byStrength[k].push({ t, s, weight, strength: STRENGTHS[k], y1: at(t) + shift, y2: at(s) + shift, colour, dash, head: headName(head) });
     }));
   });
-  return lines.sort((a, b) => a.strength.width - b.strength.width || Number(a.head) - Number(b.head));
+  return byStrength.flat();
 }
 
 function elementLines(svg, lines, { x1, x2 }, story) {
@@ -632,16 +632,14 @@ function elementLines(svg, lines, { x1, x2 }, story) {
   };
 }
 
-function pixelLines({ svg, teller }, given, sides, story) {
-  // Among so many the weak ones must not hide the strong.
-  const lines = given.map((line) => ({ ...line, strength: { ...line.strength, opacity: line.strength.opacity ** 2 } }));
+function pixelLines({ svg, teller }, lines, sides, story) {
   const { light, at, image } = drawManyLines(svg, lines, sides);
   svg.setAttribute("data-lines", lines.length);
   IMAGES.set(svg, image);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     if (event.target.closest("[data-row],[data-column]")) return;
-    const line = at(event.clientX - box.left, event.clientY - box.top);
+    const line = at((event.clientX - box.left) / zoomOf(svg), (event.clientY - box.top) / zoomOf(svg));
     light(line && ((one) => one === line));
     if (line) teller.tell(story(line), event.clientX, event.clientY);
     else teller.hide();
@@ -1030,9 +1028,9 @@ function pathTo(node, byId) {
 
 // Heads are compared within one attention only, so each attention has a map of its own; one scale
 // holds for all of them and for both directions, for distances are what the maps tell.
-export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = costOfHead } = {}) {
+export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = costOfHead, full = THEME.fullCost.loss_change } = {}) {
   const { panels, size, width, height } = panelsOf(heads.rows, box.clientWidth || 640);
-  const dearest = Math.max(0, ...heads.rows.map(cost));
+  const dearest = heads.rows.some((row) => cost(row) > 0) ? Math.max(full, ...heads.rows.map(cost)) : 0;
   const frame = begin(box, "heads; near each other = alike", width, height + (dearest > 0 ? 34 : 0));
   const spans = panels.flatMap(({ members }) => [0, 1].map((axis) => spread(heads, members, axis).span));
   const scale = (size - 76) / (Math.max(...spans) || 1);

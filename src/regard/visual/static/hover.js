@@ -1,6 +1,9 @@
 // What is pointed at or focused, told beside it in type that can be read, and to screen readers in a
 // line of its own. A leaf: it knows no picture, only elements with a <title>.
 
+/** How many pixels of the window one of an element's own takes: more than one where it is enlarged. */
+export const zoomOf = (one) => one.currentCSSZoom ?? 1;
+
 /**
  * A place for words about what is pointed at.
  * @param {HTMLElement} readout gets the words as well; it may be live
@@ -22,8 +25,8 @@ export function tellerOf(readout, paper, font) {
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const below = y + 18 + height < innerHeight ? y + 18 : y - height - 10;
-    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 6))}px`;
-    tip.style.top = `${Math.max(4, below)}px`;
+    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 6)) / zoomOf(tip)}px`;
+    tip.style.top = `${Math.max(4, below) / zoomOf(tip)}px`;
   };
   return { tip, tell, hide: () => { tip.hidden = true; } };
 }
@@ -52,6 +55,7 @@ export function tellTitles(svg, { tell, hide }) {
     const title = titleOf(event.target);
     if (title && title === hushed?.title) return;
     restore();
+    if (event.target.matches("[data-surface]")) return; // many cells in one: it tells by itself
     if (!title) return hide();
     hushed = { title, text: title.textContent };
     title.textContent = "";

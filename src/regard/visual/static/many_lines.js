@@ -19,21 +19,27 @@ const COLUMN = 3; // pixels of the canvas that a column of them covers: lines ar
  */
 export function drawManyLines(svg, lines, { x1, x2 }) {
   const [width, height] = ["width", "height"].map((side) => Number(svg.getAttribute(side)));
-  const [all, some] = [0, 1].map(() => surface(width, height));
+  const all = surface(width, height);
+  let some = null; // made when the first are to stand out
   const place = document.createElement("div");
   place.style.cssText = "position:relative";
   svg.before(place);
-  place.append(all, some, svg);
+  place.append(all, svg);
   svg.style.position = "relative";
   paint(all, lines, x1, x2);
   const light = (isMine) => {
-    some.getContext("2d").clearRect(0, 0, width, height);
+    some?.getContext("2d").clearRect(0, 0, width, height);
     all.style.opacity = isMine ? DIM : "";
-    if (isMine) paint(some, lines.filter(isMine), x1, x2);
+    if (!isMine) return;
+    if (!some) all.after(some = surface(width, height));
+    paint(some, lines.filter(isMine), x1, x2);
   };
   const at = (x, y) => nearestLine(lines, (x - x1) / (x2 - x1), y);
   return { light, at, image: () => all.toDataURL("image/png") };
 }
+
+// Among so many the weak ones must not hide the strong.
+const opacityOf = ({ opacity }) => opacity ** 2;
 
 function surface(width, height) {
   const canvas = document.createElement("canvas");
@@ -53,73 +59,91 @@ function paint(canvas, lines, x1, x2) {
   stroke(context, thin.length > 500 ? lines.filter((line) => !isThin(line)) : lines, x1, x2);
 }
 
-// Lines that look alike are one path.
+// Each by itself: a path of many lines that cross takes longer to fill than all of them apart.
 function stroke(context, lines, x1, x2) {
   const third = (x2 - x1) / 3;
-  let style = null;
   for (const { y1, y2, colour, dash, strength } of lines) {
-    const next = `${colour} ${dash} ${strength.width} ${strength.opacity}`;
-    if (next !== style) {
-      if (style !== null) context.stroke();
-      style = next;
-      context.beginPath();
-      context.strokeStyle = colour;
-      context.lineWidth = strength.width;
-      context.globalAlpha = strength.opacity;
-      context.setLineDash(dash ? dash.split(" ").map(Number) : []);
-    }
+    context.strokeStyle = colour;
+    context.lineWidth = strength.width;
+    context.globalAlpha = opacityOf(strength);
+    context.setLineDash(dash ? dash.split(" ").map(Number) : []);
+    context.beginPath();
     context.moveTo(x1, y1);
     context.bezierCurveTo(x1 + third, y1, x2 - third, y2, x2, y2);
+    context.stroke();
   }
-  if (style !== null) context.stroke();
 }
 
-// How strong each pixel is by all thin lines of a colour, for each colour.
+// How strong each pixel is by all thin lines of a colour, for each colour. A column at a time, for a
+// column is little to keep at hand, and what is added up there is all that this takes time for.
 function paintThin(context, lines, x1, x2) {
-  const [n, top] = [Math.max(1, Math.ceil((x2 - x1) / COLUMN)), Math.floor(Math.min(...lines.map(({ y1, y2 }) => Math.min(y1, y2))))];
-  const height = Math.ceil(Math.max(...lines.map(({ y1, y2 }) => Math.max(y1, y2)))) - top + 2;
-  const bends = Float32Array.from({ length: n }, (_, i) => bendOf((i + 0.5) / n));
-  const layers = new Map();
-  for (const { y1, y2, colour, strength } of lines) {
-    if (!layers.has(colour)) layers.set(colour, new Float32Array(n * height));
-    const layer = layers.get(colour);
-    const ink = strength.opacity * strength.width;
-    for (let i = 0; i < n; i += 1) {
-      const y = y1 - top + (y2 - y1) * bends[i];
-      const row = Math.floor(y);
-      const at = row * n + i;
-      layer[at] += ink * (1 - y + row) * (1 - layer[at]);
-      layer[at + n] += ink * (y - row) * (1 - layer[at + n]);
-    }
+  const n = Math.max(1, Math.ceil((x2 - x1) / COLUMN));
+  const top = Math.floor(lines.reduce((least, { y1, y2 }) => Math.min(least, y1, y2), Infinity));
+  const height = Math.ceil(lines.reduce((most, { y1, y2 }) => Math.max(most, y1, y2), -Infinity)) - top + 2;
+  const pixels = new ImageData(n, height);
+  const layers = layersOf(lines, top);
+  const rgbs = layers.map(({ rgb }) => rgb);
+  const passing = new Float32Array(layers.length * height);
+  for (let i = 0; i < n; i += 1) {
+    passInto(passing, layers, bendOf((i + 0.5) / n));
+    columnInto(pixels, i, passing, rgbs);
   }
   const picture = document.createElement("canvas");
   [picture.width, picture.height] = [n, height];
-  picture.getContext("2d").putImageData(joined([...layers], n, height), 0, 0);
+  picture.getContext("2d").putImageData(pixels, 0, 0);
   context.globalAlpha = 1;
   context.drawImage(picture, x1, top, x2 - x1, height);
 }
 
-// One picture of several layers, each [colour, strength of every pixel], the last above the others.
-function joined(layers, width, height) {
-  const pixels = new ImageData(width, height);
-  const inks = layers.map(([colour]) => [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)));
-  for (let i = 0; i < width * height; i += 1) {
-    let [red, green, blue, alpha] = [0, 0, 0, 0]; // as if already laid over nothing
-    for (let k = 0; k < layers.length; k += 1) {
-      const share = layers[k][1][i];
-      if (share === 0) continue;
-      red += share * (inks[k][0] - red);
-      green += share * (inks[k][1] - green);
-      blue += share * (inks[k][2] - blue);
-      alpha += share * (1 - alpha);
+// The lines of each colour as columns of numbers: where they begin, how far they go down, their ink.
+function layersOf(lines, top) {
+  const colours = [...new Set(lines.map(({ colour }) => colour))];
+  return colours.map((colour) => {
+    const mine = lines.filter((line) => line.colour === colour);
+    return {
+      rgb: [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)),
+      starts: Float32Array.from(mine, ({ y1 }) => y1 - top),
+      ways: Float32Array.from(mine, ({ y1, y2 }) => y2 - y1),
+      inks: Float32Array.from(mine, ({ strength }) => opacityOf(strength) * strength.width),
+    };
+  });
+}
+
+// The share of light that passes all lines of each layer, row by row, where lines have come the share
+// `bend` of their way.
+function passInto(passing, layers, bend) {
+  const height = passing.length / layers.length;
+  passing.fill(1);
+  layers.forEach(({ starts, ways, inks }, k) => {
+    for (let i = 0; i < starts.length; i += 1) {
+      const y = k * height + starts[i] + ways[i] * bend;
+      const row = y | 0; // y is not below 0
+      const below = inks[i] * (y - row);
+      passing[row] *= 1 - inks[i] + below;
+      passing[row + 1] *= 1 - below;
     }
-    if (alpha === 0) continue;
-    pixels.data[4 * i] = red / alpha;
-    pixels.data[4 * i + 1] = green / alpha;
-    pixels.data[4 * i + 2] = blue / alpha;
-    pixels.data[4 * i + 3] = 255 * alpha;
+  });
+}
+
+// Column i of the picture: layers lie above each other, the last on top.
+function columnInto({ data, width, height }, i, passing, rgbs) {
+  for (let row = 0, at = 4 * i; row < height; row += 1, at += 4 * width) {
+    let [red, green, blue, clear] = [0, 0, 0, 1]; // as if already laid over nothing
+    for (let k = 0; k < rgbs.length; k += 1) {
+      const through = passing[k * height + row];
+      if (through === 1) continue;
+      const [r, g, b] = rgbs[k];
+      red = r + through * (red - r);
+      green = g + through * (green - g);
+      blue = b + through * (blue - b);
+      clear *= through;
+    }
+    if (clear === 1) continue;
+    data[at] = red / (1 - clear);
+    data[at + 1] = green / (1 - clear);
+    data[at + 2] = blue / (1 - clear);
+    data[at + 3] = 255 * (1 - clear);
   }
-  return pixels;
 }
 
 // How far down a line has come when it is a share u of the way across: control points lie at thirds.

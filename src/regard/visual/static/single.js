@@ -6,7 +6,7 @@
 // of every choice: {name, layer, head, token, view}.
 
 import { drawPicture, drawPictureGrid, looksAtPicture } from "./patches.js";
-import { arrayOf, drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg, unpacked } from "./draw.js";
+import { arrayOf, drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, probabilityText, savePng, saveSvg, unpacked } from "./draw.js";
 import { THEME } from "./theme.js";
 
 const STYLE = `
@@ -206,7 +206,7 @@ function choicesOf({ outcome, source_tokens: source, target_tokens: target }) {
   const places = outcome.places.slice(0, 8);
   return places.map(({ rows, choices }) => {
     const where = rows && places.length > 1 ? `${tokens[rows[0]]} ${rows[0]}: ` : "";
-    return where + choices.map((one) => `${one.text} ${(100 * one.probability).toFixed(THEME.digits.share)} %`).join(", ");
+    return where + choices.map((one) => `${one.text} ${probabilityText(one.probability)}`).join(", ");
   });
 }
 
