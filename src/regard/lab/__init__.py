@@ -265,7 +265,7 @@ THEMES: dict[str, dict[str, Lesson]] = {
 """Theme -> experiment -> what is said of it, in the order in which a course would show them."""
 LESSONS = {name: one for lessons in THEMES.values() for name, one in lessons.items()}
 NAMES = tuple(LESSONS)
-MINUTES = 6
+MINUTES = 8
 """What all of them take on two CPU cores: 3 min 33 s for the first 29 (benchmarks/RESULTS.md), and
 107 s of one core for those that came after."""
 

@@ -46,10 +46,10 @@ function bestOf(rows) {
 function claim({ n, antecedent_rule: rule }, languages, { name, layer, head, antecedent, loss_change: cost }) {
   const where = `layer ${layer}, head ${head}${whichDoes(name, languages)}`;
   const knowsRule = rule !== null && rule !== undefined;
-  const verdict = antecedent > rule ? "" : ": no single head does better than that";
+  const verdict = antecedent > rule ? "" : ": so no head can be said to have learned it";
   const beside = knowsRule ? ` A blind rule, which always takes the word a fixed number of places before the pronoun, finds it ${shareText(rule)} of the time${verdict}.` : "";
   const worth = cost === null || cost === undefined ? "" : ` Without that head, right words are on average ${changed(cost)}.`;
-  return `Another question, about all sentences: which head looks from a pronoun at what it means? Most often ${where}: ${shareText(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
+  return `Another question, about all sentences: which head looks from a pronoun at the word that it refers to? Most often ${where}: ${shareText(antecedent)} of the time, on ${n} held-out sentences.${beside}${worth} `;
 }
 
 /** What a change of the loss, in nats a token, does to the probability of the right words. */

@@ -23,7 +23,7 @@ export const WORDS = {
     figure: [20, 50, 80, 110].map((x, i) => line(60, 38, x - 4, 10, `stroke-width="${[0.5, 4, 1, 0.5][i]}"`) + dot(x - 4, 8)).join("") + dot(60, 38),
   },
   head: {
-    line: "One of several that work side by side in a layer, each looking in its own way; heads and layers are counted from 0.",
+    line: "One of several attentions that work side by side in a layer, each looking in its own way; heads and layers are counted from 0.",
     figure: [0, 1, 2, 3].map((h) => box(6 + 28 * h, 8, 24, 24) + cells(9 + 28 * h, 12, h === 1 ? [0.9, 0.2] : [0.2, 0.5])).join(""),
   },
   layer: {
@@ -103,7 +103,7 @@ export const WORDS = {
     figure: box(4, 14, 40, 16) + line(48, 22, 70, 22) + box(74, 14, 40, 16, 'stroke-width="3"'),
   },
   "</s>": {
-    line: "The sign for the end of a sentence; writing it is how a model says that it has finished.",
+    line: "The sign for the end of a sentence; writing it is how a model says that it has finished. <s> is the sign for its beginning.",
     figure: box(4, 14, 34, 16) + box(42, 14, 26, 16) + box(72, 14, 14, 16, 'stroke-width="3"'),
   },
   beam: {

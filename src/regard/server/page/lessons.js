@@ -90,7 +90,7 @@ function meant({ plain, state: { name, layer, head } }) {
   if (t < 0) return "It does not write “elle” here: this model does not tell the two apart by that word.";
   const row = plain.attentions[name][layer][head][t];
   const most = row.indexOf(Math.max(...row));
-  const now = `The head of before looks at “${bare(tokensOf(plain, name).columns[most])}” now, with ${shareText(row[most])} of its weight.`;
+  const now = `The head of the step before looks at “${bare(tokensOf(plain, name).columns[most])}” now, with ${shareText(row[most])} of its weight. What a head looks for was learned; it need not be a rule of grammar.`;
   return `“il” goes with l'animal (masculine), “elle” with la rue (feminine): one English word changed which of them “it” is. ${now} Which head the word needs is another question: the next lesson's.`;
 }
 
@@ -173,7 +173,7 @@ export const LESSONS = [
       { set: (facts) => ({ ...first(facts), view: "matrix" }), say: () => "Temperature divides the scores before they become shares. At 1 an attention may look at several words: it is soft. At 0.125 each looks at nearly one word alone: it is hard. Does the answer change?", choices: ["it stays", "it changes"] },
       { set: () => ({ edits: [{ kind: "temperature", value: 0.125, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.plain))} on average, and ${shareText(sharpness(facts.changed ?? facts.plain))} now. ${before(facts)} And at temperature 8, where attention spreads over everything?`, choices: ["it stays", "it changes"] },
       { set: () => ({ edits: [{ kind: "temperature", value: 8, name: null }] }), answer: (facts) => (isSame(facts) ? 0 : 1), say: (facts) => `The largest weight of a row is ${shareText(sharpness(facts.changed ?? facts.plain))} on average. ${before(facts)}` },
-      { set: () => CLEAN, say: () => "Back to 1, what the model learned with. A choice of one word has no gradient to learn by; shares have one. That is why attention is soft." },
+      { set: () => CLEAN, say: () => "Back to 1, what the model learned with. Training changes a model a very little at a time, and sees whether that helps. Shares can change a little; a choice of one word cannot. That is why attention is soft." },
     ],
   },
   {

@@ -204,7 +204,7 @@ export const STATIONS = [
     id: "softmax",
     title: "Softmax",
     formula: () => "{w:w_s} = exp(score_s) / Σ_r exp(score_r)",
-    say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${shareText(Math.max(...told.steps.weights))}. Hidden positions get nothing.`,
+    say: (told) => `The [softmax] makes shares of the scores. Most goes to ${quoted(most(told))}: ${shareText(Math.max(...told.steps.weights))}.${told.steps.visible.every(Boolean) ? "" : " Hidden positions get nothing."}`,
     figure: (told) => [...onPicture(told), bars(told.steps.weights.map((value, s) => ({ name: names(told)[s], value, share: value, off: !told.steps.visible[s] })), "w", { label: "Weights", percent: shareText })],
   },
   {
@@ -219,10 +219,10 @@ export const STATIONS = [
     title: "Heads joined",
     needs: hasBlocks,
     formula: ({ story }) => `{v:[c_1 … c_${story.heads.length}]} W_O${story.bias ? " + b" : ""}`,
-    say: ({ story, steps }) => `${story.heads.length} [head|heads] worked side by side; W_O joins what they brought. Ours is head ${steps.head}.`,
+    say: ({ story, steps }) => `${story.heads.length} [head|heads] worked side by side; one more matrix joins what they brought. Ours is head ${steps.head}.`,
     figure: ({ story, steps }) => [
       strips(story.heads.map((_, h) => `head ${h}${h === steps.head ? " (ours)" : ""}`), story.heads, "v", "what was brought home"),
-      strips(story.projected.map((_, h) => `head ${h} through W_O`), story.projected, "x", "its part"),
+      strips(story.projected.map((_, h) => `head ${h} through that matrix`), story.projected, "x", "its part"),
     ],
   },
   {
