@@ -488,10 +488,7 @@ def test_the_demo_takes_settings_as_train_does(refused, tmp_path):
 
 
 def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatch):
-    import regard.recipes.recipe as recipes
-
-    small = recipes.load_recipe(str(recipe(train={"max_steps": 3})))
-    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
+    monkeypatch.setattr("regard.cli.demo.RECIPE", str(recipe(train={"max_steps": 3})))
     code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve")
     assert code == 0
     assert "exact match" in out
