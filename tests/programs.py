@@ -29,15 +29,14 @@ def said(program, seconds=LONGEST):
 
 def end(program, number=signal.SIGKILL):
     """End a program and all that it started, whatever they do -> what was still to be read."""
-    for one in [program.pid, *descendants(program.pid)] if program.poll() is None else ():
-        with suppress(ProcessLookupError):
-            os.kill(one, number)
-    try:
-        return program.communicate(timeout=20)
-    except subprocess.TimeoutExpired:
-        return end(program)
-    except ValueError:  # all was read before, and the pipes are closed
-        return None, None
+    family = [program.pid, *descendants(program.pid)] if program.poll() is None else []
+    for how in (number, signal.SIGKILL):
+        for one in family:
+            with suppress(ProcessLookupError):
+                os.kill(one, how)
+        with suppress(subprocess.TimeoutExpired):
+            return program.communicate(timeout=20)
+    raise AssertionError(f"what {program.args} started does not end")
 
 
 def descendants(number):
