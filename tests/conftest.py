@@ -13,6 +13,7 @@ if not Path("/dev/nvidiactl").exists():
 _state = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = _state.name
 
+import programs
 import pytest
 import torch
 from letters import pairs, write_pairs
@@ -62,6 +63,20 @@ def source(rng):
 @pytest.fixture
 def target(rng):
     return torch.randint(4, 13, (3, 6), generator=rng)
+
+
+@pytest.fixture
+def started():
+    """Start Python with words in a process of its own, which ends with the test at the latest."""
+    running = []
+
+    def begin(*words, **how):
+        running.append(programs.start(*words, **how))
+        return running[-1]
+
+    yield begin
+    for program in running:
+        programs.end(program)
 
 
 @pytest.fixture(scope="session")

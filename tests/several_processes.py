@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+import programs
 
 from regard.core.errors import RegardError
 from regard.runs.train import train
@@ -12,28 +13,24 @@ from regard.tasks.recipe import recipe_from
 from regard.training.distributed import Ranks, divided, dividing
 
 HERE = Path(__file__)
+LONGEST = 240
+"""Seconds in which all jobs must be done."""
 
 
 def together(n, jobs, folder):
     """Hand a list of jobs to n processes that know of each other -> what each found, by rank."""
-    command = [sys.executable, str(HERE), json.dumps(jobs)]
     shared = {"WORLD_SIZE": str(n), "OMP_NUM_THREADS": "1", "MEET": f"{folder}/meet-{n}"}
     running = [
-        subprocess.Popen(
-            command,
-            env={**os.environ, **shared, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        programs.start(HERE, json.dumps(jobs), env={**shared, "RANK": str(rank)})
         for rank in range(n)
     ]
-    found = []
-    for process in running:
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        found.append(json.loads(out.splitlines()[-1]))
-    return found
+    try:
+        ends = [programs.said(process, LONGEST) for process in running]
+    finally:
+        for process in running:
+            programs.end(process)
+    assert [process.returncode for process in running] == [0] * n, [err for _, err in ends]
+    return [json.loads(out.splitlines()[-1]) for out, _ in ends]
 
 
 def do_train(settings, out, resume=False):

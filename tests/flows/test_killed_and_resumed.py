@@ -2,12 +2,11 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import yaml
+from programs import said
 
 # Dies in the middle of writing the n-th snapshot: the temporary file is there, the rename is not.
 KILLED_WHILE_WRITING = """
@@ -35,8 +34,8 @@ def recipe(settings, tmp_path):
     return path
 
 
-def command(recipe, out, *flags, program=("-m", "regard")):
-    return [sys.executable, *program, "train", str(recipe), "--out", str(out), *flags]
+def words(recipe, out, *flags):
+    return ["train", str(recipe), "--out", str(out), *flags]
 
 
 def weights(out):
@@ -55,49 +54,47 @@ def strip_clock(path):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_weights(recipe, tmp_path):
+def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_weights(
+    say, started, recipe, tmp_path
+):
     whole = tmp_path / "whole"
-    subprocess.run(command(recipe, whole), check=True, capture_output=True)
+    assert say(*words(recipe, whole))[0] == 0
     wanted = weights(whole)
 
     killed = tmp_path / "killed"
-    program = ("-c", KILLED_WHILE_WRITING.format(n=2))
-    dead = subprocess.run(command(recipe, killed, program=program), capture_output=True)
+    dead = started("-c", KILLED_WHILE_WRITING.format(n=2), *words(recipe, killed))
+    said(dead)
     assert dead.returncode == -signal.SIGKILL
     assert list((killed / "checkpoints").glob("*.partial"))
 
     rng = random.Random(4)
     for _ in range(3):
-        process = subprocess.Popen(
-            command(recipe, killed, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        process = started("-m", "regard", *words(recipe, killed, "--resume"))
         wait_for_news(killed, process)
         time.sleep(rng.uniform(0, 0.2))
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL  # it was still training
-    done = subprocess.run(command(recipe, killed, "--resume"), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    code, _, told = say(*words(recipe, killed, "--resume"))
+    assert code == 0, told
     assert weights(killed) == wanted
     assert not list((killed / "checkpoints").glob("*.partial"))
     assert steps(killed) == steps(whole)
 
-    again = subprocess.run(command(recipe, killed, "--resume"), capture_output=True, text=True)
-    assert again.returncode == 0
-    assert "finished" in again.stdout
+    code, out, _ = say(*words(recipe, killed, "--resume"))
+    assert code == 0
+    assert "finished" in out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_polite_signal_finishes_the_step_saves_and_says_so(recipe, tmp_path, name):
+def test_a_polite_signal_finishes_the_step_saves_and_says_so(started, recipe, tmp_path, name):
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        command(recipe, out, "--set", "max_steps=100000"), stderr=subprocess.PIPE, text=True
-    )
+    process = started("-m", "regard", *words(recipe, out, "--set", "max_steps=100000"))
     wait_for(lambda: n_lines(out) > 2)
     number = signal.Signals[name]
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = said(process)
     assert process.returncode == 128 + number
     last = errors.strip().split("\n")[-1]
     assert last.startswith(f"regard: stopped by {name} after step")

@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 from at_work import Here, gone
 from letters import LETTERS
+from programs import said
 
 from regard.core.errors import WorkerError
 from regard.core.lock import claimed
@@ -78,12 +77,13 @@ def wait_until(true, process):
 
 
 @pytest.mark.slow
-def test_one_then_all_are_killed_and_nothing_is_lost_or_doubled(run_path, path, wanted, tmp_path):
+def test_one_then_all_are_killed_and_nothing_is_lost_or_doubled(
+    started, run_path, path, wanted, tmp_path
+):
     out = tmp_path / "out"
     words = ["translate", run_path, "--in", path, "--out", out, "--workers", "2"]
     words += ["--part-lines", PART, "--device", "cpu"]
-    command = [sys.executable, "-m", "regard", *map(str, words)]
-    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    first = started("-m", "regard", *words)
     wait_until(lambda: owners(out), first)
     os.kill(one := max(owners(out)), signal.SIGKILL)
     told = first.stderr.readline()
@@ -99,10 +99,11 @@ def test_one_then_all_are_killed_and_nothing_is_lost_or_doubled(run_path, path, 
     assert not (out / path.name).exists()
     left = list((out / "parts").glob("*.partial"))
 
-    fewer = [word if word != "2" else "1" for word in command]  # changes nothing
-    done = subprocess.run(fewer, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "are there already" in done.stderr
+    fewer = [word if word != "2" else "1" for word in words]  # changes nothing
+    done = started("-m", "regard", *fewer)
+    _, told = said(done)
+    assert done.returncode == 0, told
+    assert "are there already" in told
     assert (out / path.name).read_bytes() == wanted
     assert {one.name for one in out.iterdir()} == {"manifest.json", "notes.txt", path.name}
     assert all(not one.exists() for one in left)

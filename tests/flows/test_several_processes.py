@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from programs import descendants, said
 from safetensors.torch import load_file
 from several_processes import together
 
@@ -19,6 +20,7 @@ from regard.checkpoints.lock import NAME, FolderLock, locked
 from regard.checkpoints.sharded import complete_steps, read_snapshot
 from regard.cli.main import main
 from regard.core.errors import CheckpointError
+from regard.recipes.recipe import load_recipe
 from regard.runs.average import average
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
@@ -220,14 +222,14 @@ def recipe(settings, tmp_path):
     return path
 
 
-def started(recipe, out, *flags):
-    words = ["train", str(recipe), "--out", str(out), "--workers", "2", *flags]
-    return subprocess.Popen(
-        [sys.executable, "-m", "regard", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def launched(started, recipe):
+    """Train in two processes -> the program that starts them."""
+
+    def begin(out, *flags):
+        return started("-m", "regard", "train", recipe, "--out", out, "--workers", 2, *flags)
+
+    return begin
 
 
 def wait_for_checkpoint(process, out):
@@ -238,34 +240,25 @@ def wait_for_checkpoint(process, out):
 
 def workers_of(process):
     """The processes that were started by another, by rank."""
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            about = Path(entry.path)
-            try:
-                parent = int((about / "stat").read_text().rpartition(")")[2].split()[1])
-                given = (about / "environ").read_text().split("\0")
-            except OSError:
-                continue
-            names = dict(one.partition("=")[::2] for one in given)
-            if parent == process.pid and "RANK" in names:
-                found.append((int(names["RANK"]), int(entry.name)))
-    return [number for _, number in sorted(found)]
+    found = {}
+    for number in descendants(process.pid):
+        given = Path(f"/proc/{number}/environ").read_text().split("\0")
+        names = dict(one.partition("=")[::2] for one in given)
+        found[int(names["RANK"])] = number
+    return [found[rank] for rank in sorted(found)]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
-def test_a_killed_process_is_started_again_and_nothing_is_lost(recipe, tmp_path):
+def test_a_killed_process_is_started_again_and_nothing_is_lost(launched, recipe, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    undisturbed = started(recipe, whole)
-    out, err = undisturbed.communicate()
-    assert undisturbed.returncode == 0, err
-    assert out.count("test set") == 1  # one of them prints
-    process = started(recipe, killed)
+    train(load_recipe(str(recipe)), whole)  # exact: one process learns what two learn
+    process = launched(killed)
     wait_for_checkpoint(process, killed)
     os.kill(workers_of(process)[1], signal.SIGKILL)
-    _, err = process.communicate()
+    out, err = said(process)
     assert process.returncode == 0, err
+    assert out.count("test set") == 1  # one of them prints
     assert "process 1 was killed by SIGKILL" in err
     assert "resuming at step" in err
     assert digest(whole) == digest(killed)
@@ -274,11 +267,11 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(recipe, tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
-def test_a_signal_to_one_process_stops_all_at_the_same_step(recipe, tmp_path):
-    process = started(recipe, tmp_path / "run", "--set", "max_steps=100000")
+def test_a_signal_to_one_process_stops_all_at_the_same_step(launched, tmp_path):
+    process = launched(tmp_path / "run", "--set", "max_steps=100000")
     wait_for_checkpoint(process, tmp_path / "run")
     os.kill(workers_of(process)[1], signal.SIGTERM)
-    _, err = process.communicate()
+    _, err = said(process)
     assert process.returncode == 0, err
     assert "stopped by SIGTERM after step" in err
     assert "Traceback" not in err
@@ -336,16 +329,18 @@ def test_a_training_that_its_launch_stops_and_starts_again_goes_on(settings, tmp
 
 
 @pytest.mark.slow
-def test_an_error_is_told_once_in_a_line(recipe, tmp_path):
+def test_an_error_is_told_once_in_a_line(launched, tmp_path):
     bad = tmp_path / "bad.tsv"
     bad.write_text("a\tb\nno tab here\n")
-    files = ("--set", f"data.train={bad}")
-    process = started(recipe, tmp_path / "run", *files)
-    out, err = process.communicate()
+    process = launched(tmp_path / "run", "--set", f"data.train={bad}")
+    out, err = said(process)
     assert process.returncode == 2
     assert out == ""
     assert len(err.strip().splitlines()) == 1, err
     assert "bad.tsv:2: expected 2 columns" in err
-    process = started(recipe, tmp_path / "run", "--workers", "0")
-    assert "--workers=0: at least one process must train" in process.communicate()[1]
-    assert process.returncode == 2
+
+
+def test_at_least_one_process_must_train(recipe, tmp_path, capsys):
+    words = ["train", str(recipe), "--out", str(tmp_path / "run"), "--workers", "0"]
+    assert main(words) == 2
+    assert "--workers=0: at least one process must train" in capsys.readouterr().err

@@ -38,6 +38,7 @@ def test_runs_of_two_tasks_are_not_compared(loaded):
         make_app(loaded, beside=other)
 
 
-def test_a_folder_that_is_not_there_is_told_in_one_line(run, run_path):
+def test_a_folder_that_is_not_there_is_told_in_one_line(run, run_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # runs that lie here would be told of
     code, _, err = run("serve", run_path, "--beside", "nowhere", "--port", "0")
     assert (code, err) == (2, "regard: there is no run folder nowhere\n")

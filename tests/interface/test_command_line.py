@@ -488,10 +488,7 @@ def test_the_demo_takes_settings_as_train_does(refused, tmp_path):
 
 
 def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatch):
-    import regard.recipes.recipe as recipes
-
-    small = recipes.load_recipe(str(recipe(train={"max_steps": 3})))
-    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
+    monkeypatch.setattr("regard.cli.demo.RECIPE", str(recipe(train={"max_steps": 3})))
     code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve")
     assert code == 0
     assert "exact match" in out
@@ -549,20 +546,16 @@ def test_no_space_left_loses_nothing(recipe, tmp_path, room):
     path, out = recipe(train={"max_steps": 30}), tmp_path / "run"
     code = (
         "import resource, sys; from regard.cli.main import main; "
-        "sys.argv[2] == '0' or resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2); "
-        f"sys.exit(main(['train', {str(path)!r}, '--out', {str(out)!r}, *sys.argv[3:]]))"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room},) * 2); sys.exit(main(sys.argv[1:]))"
     )
-
-    def train(room, *flags):
-        words = [sys.executable, "-c", code, "-", str(room), *flags]
-        return subprocess.run(words, capture_output=True, text=True)
-
-    assert main(["train", str(path), "--out", str(out), "--set", "max_steps=11"]) == 0
+    words = ["train", str(path), "--out", str(out)]
+    assert main([*words, "--set", "max_steps=11"]) == 0
     (out / "scores.json").unlink()
     settings = (out / "config.yaml").read_text().replace("max_steps: 11", "max_steps: 30")
     (out / "config.yaml").write_text(settings)
     before = {p.name: p.read_bytes() for p in (out / "checkpoints").iterdir()}
-    done = train(room, "--resume")
+    program = [sys.executable, "-c", code, *words, "--resume"]
+    done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().split("\n")[-1]
@@ -570,4 +563,4 @@ def test_no_space_left_loses_nothing(recipe, tmp_path, room):
     assert "still there" in last
     assert not list(out.rglob("*.partial"))
     assert {p.name: p.read_bytes() for p in (out / "checkpoints").iterdir()} == before
-    assert train(0, "--resume").returncode == 0
+    assert main([*words, "--resume"]) == 0

@@ -13,7 +13,12 @@ from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
 from regard.server.limits import Limits, address_of, listen
-from regard.server.log import LOGGERS, MOST_LINES, log_to_standard_error, tell_of_loop_errors
+from regard.server.log import (
+    MOST_LINES,
+    logged_to_standard_error,
+    tell_of_loop_errors,
+    unchanged_loggers,
+)
 from regard.server.serve import AppServer
 
 LARGE = 16 * 2**20
@@ -38,7 +43,7 @@ def serving(**limits):
     def slow():
         return PlainTextResponse(f"{free.wait(30)}")
 
-    with listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as listening, unchanged_loggers("uvicorn.error"):
         server = AppServer(app, limits=Limits(**limits))
         loop = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         loop.start()
@@ -125,14 +130,8 @@ def test_an_answer_that_nobody_reads_is_not_kept():
 
 @pytest.fixture
 def logging_to_standard_error():
-    before = [
-        (one, one.handlers, one.propagate, one.level) for one in map(logging.getLogger, LOGGERS)
-    ]
-    log_to_standard_error()
-    yield
-    for logger, handlers, propagate, level in before:
-        logger.handlers, logger.propagate = handlers, propagate
-        logger.setLevel(level)
+    with logged_to_standard_error():
+        yield
 
 
 def test_a_flood_of_errors_is_a_few_lines_in_the_log(capsys, logging_to_standard_error):

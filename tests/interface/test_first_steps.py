@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+import yaml
 
 import regard
 from regard.checkpoints.lock import locked
@@ -92,13 +93,11 @@ def test_a_missing_run_is_answered_with_the_runs_there_are(refused, verb):
 
 
 @pytest.fixture
-def small_demo(settings, monkeypatch):
+def small_demo(settings, tmp_path, monkeypatch):
     """The demo with a recipe of a few steps."""
-    import regard.recipes.recipe as recipes
-
-    small = recipes.recipe_from({**settings, "train": {**settings["train"], "max_steps": 3}})
-    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
-    return small
+    small = {**settings, "train": {**settings["train"], "max_steps": 3}}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
+    monkeypatch.setattr("regard.cli.demo.RECIPE", str(tmp_path / "small.yaml"))
 
 
 @pytest.mark.usefixtures("small_demo")

@@ -1,6 +1,7 @@
 """Python as a door: ``regard.train``, what runs do by themselves, ``regard.compare``."""
 
 import json
+import logging
 import signal
 import sys
 import urllib.request
@@ -18,7 +19,9 @@ from regard.checkpoints.run_folder import model_tensors
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.core import plugins
 from regard.core.errors import ConfigError
+from regard.core.signals import ENDING
 from regard.runs import progress
+from regard.server.log import LOGGERS
 from regard.tasks.deeds import HOMES
 from regard.visual.heads import conditions
 
@@ -222,6 +225,26 @@ def test_it_serves_until_ctrl_c_where_nothing_else_runs(run_path, monkeypatch, c
     monkeypatch.setattr(background.blocking, "serve", pressed)
     assert regard.load(run_path).serve(port=0) is None
     assert capsys.readouterr().out == "serving at http://here (Ctrl-C ends)\nstopped\n"
+
+
+def test_serving_leaves_the_loggers_and_signals_of_the_program_as_they_were(run_path, monkeypatch):
+    from regard.server import background
+
+    def found():
+        loggers = [logging.getLogger(name) for name in ("regard", *LOGGERS)]
+        handlers = [signal.getsignal(number) for number in ENDING]
+        return [(one.level, one.handlers, one.propagate) for one in loggers], handlers
+
+    def press(_address):
+        during.append(found())
+        signal.raise_signal(signal.SIGINT)
+
+    during, before = [], found()
+    monkeypatch.setattr(background, "_tell", press)
+    assert regard.load(run_path).serve(port=0) is None
+    assert during[0][0] != before[0]
+    assert during[0][1] != before[1]
+    assert found() == before
 
 
 def test_beside_a_loop_that_runs_it_is_the_background(run_path):

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from doc_samples import PAGES, ROOT, samples
+from warm_python import warm_python
 
 SECONDS = 300
 DEMO = "regard train transformer --set n_train=300 --set max_steps=20 --out runs/demo"
-SHORT = r"""#!{python}
+SHORT = r"""
 import re, sys
 from regard.cli.main import main
 words = [re.sub(r"max_steps=\d+", "max_steps=20", word) for word in sys.argv[1:]]
@@ -33,12 +34,11 @@ if __name__ == "__main__":  # workers import this file
 def shared(tmp_path_factory):
     """A folder with a short run of the demo's recipe, and a ``regard`` that trains briefly."""
     folder = tmp_path_factory.mktemp("samples")
-    program = folder / "bin" / "regard"
-    program.parent.mkdir()
-    program.write_text(SHORT.format(python=sys.executable))
-    program.chmod(0o755)
-    _shell(folder, folder, DEMO)
-    return folder
+    (folder / "bin").mkdir()
+    (folder / "regard").write_text(SHORT)
+    with warm_python(folder / "bin", python=[], regard=[str(folder / "regard")]):
+        _shell(folder, folder, DEMO)
+        yield folder
 
 
 def _shell(folder, shared, code):

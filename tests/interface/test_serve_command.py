@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from regard.cli.main import main
 from regard.cli.serve import run_server
@@ -149,10 +150,9 @@ def test_a_host_that_is_none_and_a_run_that_is_none(capsys, tmp_path):
 
 
 def test_the_demo_opens_a_page_that_becomes_the_run_s(monkeypatch, settings, tmp_path, capsys):
-    import regard.recipes.recipe as recipes
-
-    small = recipes.recipe_from({**settings, "train": {**settings["train"], "max_steps": 1}})
-    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
+    small = {**settings, "train": {**settings["train"], "max_steps": 1}}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
+    monkeypatch.setattr("regard.cli.demo.RECIPE", str(tmp_path / "small.yaml"))
     served = []
 
     def serve(run, listening, *, api_key, rate_limit, on_start, beside):

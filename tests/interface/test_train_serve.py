@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -11,6 +9,7 @@ import urllib.request
 
 import pytest
 import yaml
+from programs import said
 from starlette.testclient import TestClient
 
 from regard.checkpoints.run_folder import RunFolder
@@ -47,44 +46,42 @@ def until(ask, enough):
     raise AssertionError("it never came")
 
 
-def started(*words):
-    """The program, and the address that it tells."""
-    command = [sys.executable, "-m", "regard", "train", *map(str, words), "--serve", "--port", "0"]
-    program = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)
-    line = program.stderr.readline()
-    assert line.startswith("regard: watch it at http://127.0.0.1:"), line
-    return program, line.split()[-1]
+@pytest.fixture
+def shown(started):
+    """Begin a training -> the program, and the address that it tells."""
+
+    def begin(*words):
+        program = started("-m", "regard", "train", *words, "--serve", "--port", 0)
+        line = program.stderr.readline()
+        assert line.startswith("regard: watch it at http://127.0.0.1:"), line
+        return program, line.split()[-1]
+
+    return begin
 
 
-def test_a_training_is_watched_stopped_resumed_and_becomes_a_page(recipe, tmp_path):
+def test_a_training_is_watched_stopped_resumed_and_becomes_a_page(shown, recipe, tmp_path):
     out = tmp_path / "run"
-    program, address = started(recipe, "--out", out)
-    with program:
-        try:
-            seen = until(lambda: told(address, "/api/training"), lambda one: len(one["steps"]) > 2)
-            assert (seen["name"], seen["over"]) == ("run", False)
-            assert seen["steps"][:3] == [0, 5, 10]
-            assert "<svg" in seen["curves"][0]
-            after = told(address, "/api/training/film?after=0")["frames"]
-            assert [frame["step"] for frame in after][:2] == [5, 10]
-            with pytest.raises(urllib.error.HTTPError, match="404"):  # it has no model
-                told(address, "/api/info")
-        finally:
-            program.send_signal(signal.SIGINT)
-            _, err = program.communicate(timeout=60)
+    program, address = shown(recipe, "--out", out)
+    seen = until(lambda: told(address, "/api/training"), lambda one: len(one["steps"]) > 2)
+    assert (seen["name"], seen["over"]) == ("run", False)
+    assert seen["steps"][:3] == [0, 5, 10]
+    assert "<svg" in seen["curves"][0]
+    after = told(address, "/api/training/film?after=0")["frames"]
+    assert [frame["step"] for frame in after][:2] == [5, 10]
+    with pytest.raises(urllib.error.HTTPError, match="404"):  # it has no model
+        told(address, "/api/info")
+    program.send_signal(signal.SIGINT)
+    _, err = said(program)
     assert program.returncode == 130
     assert f"all is saved in {out}; go on with: regard train --resume --out {out}\n" in err
     last = read_film(out / "film.jsonl")[-1]["step"]
-    program, address = started("--resume", "--out", out, "--set", f"max_steps={last + 5}")
-    with program:
-        try:
-            seen = until(lambda: told(address, "/api/training"), lambda one: one["over"])
-            assert seen["steps"][-1] == last + 5
-            assert len({*seen["steps"]}) == len(seen["steps"])
-            assert told(address, "/api/info")["has_training"] is True
-        finally:
-            program.send_signal(signal.SIGINT)
-            program.communicate(timeout=60)
+    program, address = shown("--resume", "--out", out, "--set", f"max_steps={last + 5}")
+    seen = until(lambda: told(address, "/api/training"), lambda one: one["over"])
+    assert seen["steps"][-1] == last + 5
+    assert len({*seen["steps"]}) == len(seen["steps"])
+    assert told(address, "/api/info")["has_training"] is True
+    program.send_signal(signal.SIGINT)
+    said(program)
     assert program.returncode == 0
 
 

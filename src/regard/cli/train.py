@@ -172,9 +172,12 @@ def run_training(
     """
     from regard.cli.evaluate import show_scores
     from regard.runs.doors import watched_training
+    from regard.runs.launch import leave_stop
     from regard.training.distributed import is_launched, launched_rank
 
     trained = watched_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
+    if trained is not None and trained.outcome.signal is not None:
+        leave_stop()
     if launched_rank():  # the first process tells
         return
     if trained is None:

@@ -1,7 +1,8 @@
 """Training with several processes of this machine: torch starts them, and we read how they ended.
 
 A process that was killed is started again with all others, and the training goes on from its last
-checkpoint. One that ended with an error would end so again: its message is told, and all end.
+checkpoint, unless it had been asked to stop. One that ended with an error would end so again: its
+message is told, and all end.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGTERM, Signals
@@ -33,6 +34,8 @@ MESSAGE = "regard"
 """In that file: the message, where we left one."""
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Names, in the environment of a process that torch started, the file for its last words."""
+STOPPED = "stopped"
+"""Beside that file: there where the process stopped as it was asked to."""
 
 
 def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> None:
@@ -46,15 +49,8 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.disable(logging.CRITICAL)  # torch tells of failures at length; so do we, in a line
-    environment = {
-        LAUNCHED: "1",
-        "OMP_NUM_THREADS": str(max(1, n_cores() // workers)),
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restart finds the old one's port taken
-    }
-    os.environ.update({name: os.environ.get(name, value) for name, value in environment.items()})
     run_id = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="regard-") as logs, _same_handlers():
+    with tempfile.TemporaryDirectory(prefix="regard-") as logs, _surroundings(workers):
         for attempt in range(RESTARTS + 1):
             config = LaunchConfig(
                 min_nodes=1,
@@ -79,22 +75,45 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
                 message = _told(Path(logs) / str(attempt), killed=bool(killed))
                 if message is not None:
                     raise TrainingError(message) from None
+                if killed and any(Path(logs, str(attempt)).rglob(STOPPED)):
+                    _tell_killed(killed, " after the training had stopped", say)
+                    return
                 if attempt == RESTARTS or not (killed or -SIGTERM in ends.values()):
                     rank, code = next(iter(ends.items()))
                     raise TrainingError(f"process {rank} ended with exit code {code}") from None
-                for rank, code in killed.items():
-                    say(f"process {rank} was killed by {Signals(-code).name}; all start again")
+                _tell_killed(killed, "; all start again", say)
 
 
 @contextmanager
-def _same_handlers() -> Iterator[None]:
-    """After the block signals go where they went before: torch leaves its own handlers behind."""
-    before = {number: signal.getsignal(number) for number in ENDING}
+def _surroundings(workers: int) -> Iterator[None]:
+    """Inside the block torch logs nothing, and processes find what they need to know.
+
+    After it signals, logs and the environment are as they were: torch leaves its own behind.
+    """
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    variables, disabled = dict(os.environ), logging.root.manager.disable
+    needed = {
+        LAUNCHED: "1",
+        "OMP_NUM_THREADS": str(max(1, n_cores() // workers)),
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restart finds the old one's port taken
+    }
     try:
+        os.environ.update(needed | variables)
+        logging.disable(logging.CRITICAL)  # torch tells of failures at length; so do we, in a line
         yield
     finally:
-        for number, handler in before.items():
+        logging.disable(disabled)
+        for name in os.environ.keys() - variables.keys():
+            del os.environ[name]
+        os.environ.update(variables)
+        for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _tell_killed(killed: Mapping[int, int], what: str, say: Callable[[str], None]) -> None:
+    """``killed`` has the exit codes of processes by their ranks."""
+    for rank, code in killed.items():
+        say(f"process {rank} was killed by {Signals(-code).name}{what}")
 
 
 def _told(logs: Path, *, killed: bool) -> str | None:
@@ -112,6 +131,15 @@ def _told(logs: Path, *, killed: bool) -> str | None:
         return None
     rank, message = next(iter(told.items()))
     return message if len({*told.values()}) < len(told) else f"process {rank}: {message}"
+
+
+def leave_stop() -> None:
+    """Let whoever started this process know that it stopped as it was asked to.
+
+    A process that dies while it ends, or another that is killed then, must not begin all anew.
+    """
+    if LAUNCHED in os.environ and (path := os.environ.get(ERROR_FILE)):
+        Path(path).with_name(STOPPED).touch()
 
 
 def leave_message(message: str) -> bool:

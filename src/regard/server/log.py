@@ -10,8 +10,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from regard.core.plain import plain_line
@@ -55,13 +55,30 @@ def _write(text: str) -> None:
         print(f"regard: {plain_line(text)[:MOST_CHARACTERS]}", file=sys.stderr, flush=True)
 
 
-def log_to_standard_error() -> None:
-    """Let whatever happens to this server be told there, once, and nowhere else."""
+@contextmanager
+def logged_to_standard_error() -> Iterator[None]:
+    """Inside the block whatever happens to a server is told there, once, and nowhere else."""
     handler = BoundedHandler()
-    for name in LOGGERS:
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.ERROR)
+    with unchanged_loggers(*LOGGERS):
+        for name in LOGGERS:
+            logger = logging.getLogger(name)
+            logger.handlers, logger.propagate = [handler], False
+            logger.setLevel(logging.ERROR)
+        yield
+
+
+@contextmanager
+def unchanged_loggers(*names: str) -> Iterator[None]:
+    """After the block these loggers are as they were: they are those of the whole program."""
+    before = [
+        (one, one.level, one.handlers, one.propagate) for one in map(logging.getLogger, names)
+    ]
+    try:
+        yield
+    finally:
+        for logger, level, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
 
 
 def log_error(where: str, error: BaseException) -> None:

@@ -24,7 +24,7 @@ from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.connections import backlog, bounded_protocol
 from regard.server.limits import LIMITS, Limits, address_of, is_loopback
-from regard.server.log import log_to_standard_error, tell_of_loop_errors
+from regard.server.log import logged_to_standard_error, tell_of_loop_errors, unchanged_loggers
 
 
 def serve(
@@ -45,9 +45,9 @@ def serve(
     how: dict[str, Any] = {"api_key": api_key, "rate_limit": rate_limit, "beside": beside}
     app = make_app(run, loopback=loopback, **how)
     address = address_of(listening)
-    logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
-    log_to_standard_error()
-    AppServer(app, on_start=lambda: on_start(address)).run(sockets=[listening])
+    with unchanged_loggers("regard"), logged_to_standard_error():
+        logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
+        AppServer(app, on_start=lambda: on_start(address)).run(sockets=[listening])
 
 
 class AppServer(uvicorn.Server):
@@ -79,7 +79,7 @@ class AppServer(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen to signals until the last task has ended, not only while there are requests."""
-        with signals_to(self.handle_exit):
+        with signals_to(self.handle_exit), unchanged_loggers("uvicorn.error"):
             super().run(sockets=sockets)
             atexit.register(_leave)
         if self._first_signal is not None:  # it goes where it would have gone without us

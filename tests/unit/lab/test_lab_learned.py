@@ -46,6 +46,7 @@ def test_few_sentences_say_nothing(monkeypatch):
     assert not compared(monkeypatch, 1, -1, 0, n=10).verdict
 
 
+@pytest.mark.slow
 def test_learned_positions_are_better_than_none():
     result = lab.learned(beside="none", seeds=(1,), steps=250)
     assert not result.verdict

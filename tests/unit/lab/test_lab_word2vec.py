@@ -56,6 +56,7 @@ def test_a_seed_that_saves_nothing_turns_the_verdict(losses, monkeypatch):
     assert "but not in every seed" in result.finding
 
 
+@pytest.mark.slow
 def test_words_without_company_save_nothing():
     small = {"n_texts": 500, "n_pairs": 200, "steps": 25, "n_seeds": 1}
     told, broken = (lab.word2vec(company=one, **small) for one in (True, False))
