@@ -8,6 +8,7 @@ import sys
 import pytest
 import yaml
 
+import regard
 from regard.checkpoints.run_folder import RunFolder
 from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
@@ -170,6 +171,17 @@ def test_the_world_and_words_and_jsonl_can_be_learned_from(raw, tmp_path):
         trained = train(recipe_from(settings), tmp_path / name)
         assert "\n" not in trained.run.generate("", max_new=20, seed=0)
         assert next(iter(trained.evaluations)) == ("test" if name == "world" else "valid")
+
+
+@pytest.mark.parametrize(("n", "told"), [(400, False), (6, True)])
+def test_one_long_text_is_enough_to_validate_on_and_few_words_are_not(
+    raw, tmp_path, capsys, n, told
+):
+    (tmp_path / "valid.txt").write_text("a b c d " * (n // 4) + "a " * (n % 4))
+    data = {**raw["data"], "valid": str(tmp_path / "valid.txt")}
+    small = {**raw["train"], "max_steps": 1}
+    regard.train({**raw, "data": data, "train": small}, tmp_path / "run")
+    assert ("valid has 6 words: its scores say little" in capsys.readouterr().err) == told
 
 
 def test_lines_of_standard_input_are_prompts(run, story_run):

@@ -73,6 +73,13 @@ def test_words_of_the_same_company_become_alike(folder):
     assert at["dog"] @ at["red"] < 0.5
 
 
+def test_unknown_words_beside_a_known_one_are_told(folder, caplog):
+    caplog.set_level("WARNING", logger="regard")
+    run = regard.load(folder)
+    assert run.neighbours("dog zebra") == run.neighbours("dog")
+    assert [one.message for one in caplog.records] == ["1 unknown word read as <unk>: zebra"]
+
+
 def test_a_resumed_training_is_the_one_that_was_never_stopped(folder, tmp_path):
     asked = recipe_from(yaml.safe_load((folder / "config.yaml").read_text()))
 

@@ -25,8 +25,10 @@ def test_the_name_of_a_file_is_not_translated(refused, run, run_path, tmp_path, 
     remedy = "its lines are read by < test.en, or --in test.en --out DIR"
     assert refused("translate", run_path, "test.en") == f"regard: test.en is a file; {remedy}\n"
     assert "in quotes" in refused("explain", run_path, "test.en")
+    assert refused("translate", run_path, "./test.en").startswith("regard: ./test.en is a file")
     (tmp_path / "a").mkdir()
-    assert run("translate", run_path, "a")[0] == 0
+    (tmp_path / "b").write_text("a word is a text, whatever lies here")
+    assert run("translate", run_path, "a", "b")[0] == 0
 
 
 def test_several_words_without_quotes_are_told(run, run_path):

@@ -11,6 +11,7 @@ import pytest
 from regard import lab
 from regard.cli.main import main
 from regard.core.signals import Stop
+from regard.lab.result import _stem
 
 
 def test_the_list_has_a_line_a_claim_and_needs_no_torch():
@@ -189,6 +190,15 @@ def test_the_index_keeps_a_changed_experiment_apart_from_its_claim(tmp_path):
     assert "1 of 1 claims hold. Not counted: 1 with changed settings." in index
 
 
+def test_files_of_two_changes_are_two(tmp_path):
+    one, other = (_stem("relations", {"run": run}) for run in ("runs/a/b", "runs/ab"))
+    assert one != other
+    assert not {*"/[]: "} & {*one, *other}
+    assert len(_stem("relations", {"run": "deep/" * 200})) < 100
+    (tmp_path / "notes.json").write_text('{"name": "x", "claim": "x", "verdict": 1, "changed": []}')
+    assert main(["lab", "rows", "--out", str(tmp_path)]) == 0  # a file that is not ours
+
+
 def test_a_setting_that_changes_nothing_is_no_change(capsys):
     assert main(["lab", "rows", "--set", "axis=-1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changed"] == {}
@@ -206,7 +216,7 @@ def test_several_experiments_run_in_one_call_and_name_their_files(capsys, tmp_pa
     assert main(["lab", "rows", "vectorise", "--set", "seed=1"]) == 2
     assert "--set needs one experiment" in capsys.readouterr().err
     assert main(["lab", "rows", "all"]) == 2
-    assert "no experiment 'all'" in capsys.readouterr().err
+    assert "all stands for every experiment" in capsys.readouterr().err
 
 
 def test_a_claim_is_told_before_it_is_measured(monkeypatch, capsys):

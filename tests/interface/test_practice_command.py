@@ -164,7 +164,7 @@ def test_an_exercise_shows_its_statement_and_what_is_left(run, checked):
     ("words", "message"),
     [
         (["atention"], "did you mean 'attention'"),
-        (["--check", "."], "no .py or .ipynb file in the folder ."),
+        (["--check", "."], "no exercise in a .py or .ipynb file in the folder ."),
         (["all"], "give --out DIR"),
         (["all", "--hint"], "--hint is for one exercise"),
         (["attention", "masks"], "one exercise at a time"),
@@ -250,6 +250,26 @@ def test_a_folder_is_checked_with_a_column_for_each_function(run, checked, tmp_p
     assert run("practice", "--check", handed_in)[1].endswith(
         "\n1 of 2 solved; most missed: weights\n"
     )
+
+
+def test_programs_in_a_folder_that_are_no_exercises_are_not_run(run, tmp_path):
+    handed_in = tmp_path / "class"
+    for name in ("venv/lib/tool.py", "ann.py"):
+        (handed_in / name).parent.mkdir(parents=True, exist_ok=True)
+        (handed_in / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    handout = handed_in / "bob.py"
+    run("practice", "attention", "--out", handout)
+    code, out, err = run("practice", "attention", "--check", handed_in)
+    assert (code, not (tmp_path / "ran").exists()) == (1, True)
+    assert "2 files without a line '# regard practice: NAME' left out, " in err
+    assert str(handout) in out
+
+
+def test_all_solutions_are_written_or_none(refused, run, tmp_path):
+    out = tmp_path / "week.1"
+    assert "is not solved" in refused("practice", "all", "--solution", "--out", out)
+    assert not out.exists()
+    assert run("practice", "all", "--solution", "--anyway", "--out", out)[0] == 0
 
 
 def test_all_exercises_are_written_into_a_folder_and_none_over_another(run, refused, tmp_path):

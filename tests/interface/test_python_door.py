@@ -292,6 +292,7 @@ def test_a_run_is_given_its_plugins_and_tells_of_one_that_has_changed(
     with pytest.raises(regard.ConfigError, match=r"my_door_plugin.py, or plugins=\["):
         regard.load(out)
     capsys.readouterr()
+    regard.load(out, plugins=plugin)  # one alone needs no list
     regard.load(out, plugins=[plugin])
     assert capsys.readouterr().err == ""
     plugin.write_text("x = 2\n")
@@ -300,6 +301,12 @@ def test_a_run_is_given_its_plugins_and_tells_of_one_that_has_changed(
     told = capsys.readouterr().err
     assert "my_door_plugin.py has changed since this run was trained" in told
     assert told.count("\n") == 1
+    (out / "environment.json").write_text("{}")
+    assert regard.load(out, plugins=[plugin]).translate("a")  # a note, nothing more
+    assert "whether plug-ins have changed since is not known" in capsys.readouterr().err
+    regard.train(settings, out, max_steps=3, resume=True, plugins=[plugin])
+    (start,) = json.loads((out / "environment.json").read_text())["starts"]
+    assert start["step"] == 2
     forget()
 
 

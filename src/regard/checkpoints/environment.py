@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError
 from regard.core.files import damage_told, read_json, write_whole
 from regard.core.plugins import loaded_plugins, module_name, plugin_digests
 
@@ -31,7 +33,10 @@ def note_start(
         "threads": torch.get_num_threads(),
         "plugins": plugin_digests(),
     }
-    starts = [*(starts_of(folder) if step else ()), start]
+    earlier: list[dict[str, Any]] = []
+    with suppress(CheckpointError):  # told by plugin_changes
+        earlier = starts_of(folder) if step else []
+    starts = [*earlier, start]
     write_whole(folder.environment, json.dumps({"starts": starts}, indent=2) + "\n")
 
 
@@ -45,9 +50,15 @@ def starts_of(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def plugin_changes(folder: RunFolder) -> list[str]:
-    """A line for each plug-in that is loaded and was another when the run was last trained."""
-    with damage_told(folder.environment):
-        trained = dict(starts_of(folder)[-1]["plugins"]) if folder.environment.exists() else {}
+    """A line for each plug-in that is loaded and was another when the run was last trained.
+
+    Where that cannot be read it is told: the weights are none the worse for it.
+    """
+    try:
+        with damage_told(folder.environment):
+            trained = dict(starts_of(folder)[-1]["plugins"]) if folder.environment.exists() else {}
+    except CheckpointError as error:
+        return [f"{error}; whether plug-ins have changed since is not known"]
     now = plugin_digests()
     return [
         f"{name} has changed since this run was trained: {folder.path}"

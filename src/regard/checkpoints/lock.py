@@ -10,6 +10,8 @@ import fcntl
 import json
 import os
 import socket
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,8 @@ from regard.core.errors import CheckpointError
 from regard.core.files import telling
 
 NAME = "training.lock"
+ASKED = 0.2
+"""Seconds for which somebody who only asks who trains may hold the lock."""
 
 
 class FolderLock:
@@ -98,10 +102,12 @@ def check_has_begun(folder: Path) -> None:
 def trainer_of(folder: Path) -> str | None:
     """Who trains in a folder now, as ``process N on HOST``; None where nobody does."""
     try:
-        file = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(folder / NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
     except BlockingIOError:
         return _named(_owner(file))
@@ -122,6 +128,7 @@ def _named(owner: dict[str, Any]) -> str:
 
 def _taken(path: Path) -> int:
     """The open file, locked; it must be the one that has the name, for its owner deletes it."""
+    until = time.monotonic() + ASKED
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
@@ -129,6 +136,9 @@ def _taken(path: Path) -> int:
         except BlockingIOError:
             trainer = _named(_owner(file))
             os.close(file)
+            if time.monotonic() < until:
+                time.sleep(ASKED / 10)
+                continue
             raise _is_taken(path.parent, trainer) from None
         try:
             if path.lstat().st_ino == os.fstat(file).st_ino:

@@ -68,7 +68,7 @@ def demo(
         if is_over:
             _show_again(folder)
         else:
-            if there:
+            if there and not folder.finished():
                 note(f"{out} holds a training that goes on; --overwrite trains anew")
             with nullcontext() if listening is None else _watched(recipe, out, listening):
                 again = command("demo", *_where(out), *(["--no-serve"] if no_serve else []))

@@ -18,7 +18,6 @@ from regard.cli.terminal import (
     Json,
     TrustData,
     note,
-    note_unknown,
     run_folders,
 )
 from regard.core.errors import ConfigError, DataError
@@ -188,13 +187,15 @@ def score(
     """
     from regard.data.lines import read_parallel
     from regard.tasks.opening import load
+    from regard.tasks.verbs import unknown_note
     from regard.tasks.writing_verbs import TRANSLATE
 
     run = load(paths, device=device, verb=TRANSLATE)
     rows = list(read_parallel(source, target))
     if not rows:
         raise DataError(f"{source} and {target} are empty; expected one sentence a line")
-    note_unknown(word for line, _ in rows for word in run.unknown_words(line))
+    for told in unknown_note((word for line, _ in rows for word in run.unknown_words(line)), run):
+        note(told)
     short = list(takewhile(lambda row: run.fits(*row), rows))
     for begin in range(0, len(short), CHUNK):
         sources, targets = zip(*short[begin : begin + CHUNK], strict=True)

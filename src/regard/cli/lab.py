@@ -52,6 +52,8 @@ def lab(
     if out is not None and out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; choose another --out")
     asked = list(dict.fromkeys(names or []))
+    if "all" in asked and len(asked) > 1:
+        raise ConfigError("all stands for every experiment: leave the other names out")
     if not asked and out is not None:
         raise ConfigError("--out needs an experiment: a name, or all")
     if settings and (len(asked) != 1 or asked == ["all"]):

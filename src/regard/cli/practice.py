@@ -66,7 +66,8 @@ def practice(
         raise ConfigError("--csv and --json are two forms: ask for one")
     _refuse_alone(as_csv=as_csv and not check, anyway=anyway and not solution)
     if check:
-        _check(name, files, out, as_csv, as_json)
+        in_folder = any(Path(word).is_dir() for word in words or [])
+        _check(name, files, out, as_csv, as_json, in_folder=in_folder)
     elif files:
         raise ConfigError(f"{files[0]}: give --check to have a file checked")
     elif name is None:
@@ -112,16 +113,23 @@ def _sorted_words(words: Sequence[str]) -> tuple[str | None, list[Path]]:
 
 
 def _submissions(folder: Path) -> list[Path]:
-    """Learners' files in a folder and below it; hidden ones, as of editors, are not theirs."""
-    from regard.practice.handout import SUFFIXES
+    """Learners' files in a folder and below it; hidden ones, as of editors, are not theirs.
+
+    Checking runs them, so those without the line that every handout has are left out, and told.
+    """
+    from regard.practice.handout import MARK, SUFFIXES
 
     found = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES]
     shown = [
         one for one in found if not any(part[0] == "." for part in one.relative_to(folder).parts)
     ]
-    if not shown:
-        raise ConfigError(f"there is no .py or .ipynb file in the folder {folder}")
-    return shown
+    files = [one for one in shown if MARK in one.read_text(encoding="utf-8", errors="replace")]
+    if strange := [str(one) for one in shown if one not in files]:
+        n = counted(len(strange), "file")
+        note(f"{n} without a line '{MARK}NAME' left out, {strange[0]} first")
+    if not files:
+        raise ConfigError(f"there is no exercise in a .py or .ipynb file in the folder {folder}")
+    return files
 
 
 def _refuse_alone(*, as_csv: bool, anyway: bool) -> None:
@@ -175,14 +183,10 @@ def _show(name: str) -> None:
 def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> None:
     from regard.practice.catalogue import EXERCISES
     from regard.practice.handout import SUFFIXES, as_text
-    from regard.practice.progress import Progress
 
     handout = EXERCISES[name].handout()
-    if not anyway and not Progress().of(name).may_see_solution(handout):
-        raise ConfigError(
-            f"{name} is not solved, and there are hints left: regard practice {name} --hint, or "
-            "--solution --anyway"
-        )
+    if not anyway:
+        _check_may_see(name)
     if out is not None and out.suffix not in SUFFIXES:
         raise ConfigError(f"--out {out}: name a file that ends in .py or .ipynb")
     if out is not None and out.exists():
@@ -194,21 +198,37 @@ def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> No
         print(f"{out}: {blanks}. Then: regard practice {plugins}--check {out}")
 
 
+def _check_may_see(name: str) -> None:
+    """Refuse a solution to who has neither solved the exercise nor taken all its hints."""
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.progress import Progress
+
+    if not Progress().of(name).may_see_solution(EXERCISES[name].handout()):
+        raise ConfigError(
+            f"{name} is not solved, and there are hints left: regard practice {name} --hint, or "
+            "--solution --anyway"
+        )
+
+
 def _write_all(out: Path | None, *, solved: bool, anyway: bool, hint: bool) -> None:
     """Every exercise as a file NAME.py in a folder; none where one of them is there already."""
     from regard.practice.catalogue import EXERCISES
+    from regard.practice.handout import SUFFIXES
 
     if hint:
         raise ConfigError("--hint is for one exercise: name it")
-    if out is None or out.suffix:
+    if out is None or out.suffix in SUFFIXES:
         raise ConfigError("all exercises are written into a folder: give --out DIR")
     files = {name: out / f"{name}.py" for name in EXERCISES}
     if there := [file for file in files.values() if file.exists()]:
         raise ConfigError(
             f"{there[0]} is there already, and nobody's work is overwritten; name another folder"
         )
+    if solved and not anyway:
+        for name in files:
+            _check_may_see(name)
     for name, file in files.items():
-        _write_out(name, file, solved=solved, anyway=anyway or not solved)
+        _write_out(name, file, solved=solved, anyway=True)
 
 
 def _hint(name: str, out: Path | None) -> None:
@@ -236,14 +256,20 @@ def _hint(name: str, out: Path | None) -> None:
 
 
 def _check(
-    name: str | None, files: Sequence[Path], out: Path | None, as_csv: bool, as_json: bool
+    name: str | None,
+    files: Sequence[Path],
+    out: Path | None,
+    as_csv: bool,
+    as_json: bool,
+    *,
+    in_folder: bool,
 ) -> None:
     if not files:
         raise ConfigError("--check needs a file, a .py or an .ipynb")
     if out is not None:
         raise ConfigError("--check writes no file: leave --out out")
     name = None if name == _ALL else name
-    several = as_csv or len(files) > 1
+    several = as_csv or in_folder or len(files) > 1
     reports = _Class(_reports(name, files, several))
     if as_csv:
         _print_table(reports, _parts(name, files))

@@ -16,7 +16,6 @@ import typer
 from regard.cli.completion import recipe_names
 from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
-from regard.core.numbers import counted
 
 if TYPE_CHECKING:
     from regard.visual.tables import Table
@@ -133,14 +132,6 @@ def note_written(out: Path | None) -> None:
         note(f"wrote {out}")
 
 
-def note_unknown(words: Iterable[str]) -> None:
-    """Name the first of the words that a model has never seen, if there are any."""
-    unknown = list(dict.fromkeys(words))
-    if unknown:
-        shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
-        note(f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}")
-
-
 # ------------------------------------------------------------------ texts and files
 
 
@@ -155,10 +146,14 @@ def refuse_pictures(texts: Iterable[str]) -> None:
 
 
 def refuse_files(texts: Iterable[str], remedy: str) -> None:
-    """Refuse names of files where texts are read; ``{0}`` in the remedy stands for the name."""
+    """Refuse names of files where texts are read; ``{0}`` in the remedy stands for the name.
+
+    A word is a text, whatever lies in the folder: a name is known by its suffix or its slash.
+    """
     for text in texts:
         with suppress(OSError):  # too long for a name
-            if Path(text).is_file():
+            path = Path(text)
+            if path.is_file() and (path.suffix or len(path.parts) > 1):
                 raise DataError(f"{text} is a file; {remedy.format(text)}")
 
 

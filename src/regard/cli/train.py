@@ -88,12 +88,13 @@ def train(
         show_estimate(asked, device, workers)
         return
     flags = {"--resume": resume, "--overwrite": overwrite}
+    on = () if device is None else ("--device", device)
     words = (
         *(word for name in loaded_plugins() for word in ("--plugin", name)),
         *("train", *([] if recipe is None else [recipe]), "--out", str(folder)),
         *(word for one in overrides for word in ("--set", one)),
         *(name for name, given in flags.items() if given),
-        *(() if device is None else ("--device", device)),
+        *on,
     )
 
     def learn() -> None:
@@ -106,7 +107,7 @@ def train(
                 resume=resume,
                 overwrite=overwrite,
                 device=device,
-                again=command("train", "--resume", "--out", str(folder)),
+                again=command("train", "--resume", "--out", str(folder), *on),
             )
 
     with _shown(asked, folder, port if serve else None, device):

@@ -30,12 +30,12 @@ _digests: dict[str, str] = {}
 _installed_are_loaded = False
 
 
-def load_plugins(names: Iterable[str]) -> None:
+def load_plugins(names: Iterable[str | Path] | str | Path) -> None:
     """Import each plug-in once: a file (``mine.py``), a package folder or a dotted module.
 
     What goes wrong is one ConfigError with the plug-in's own error, its file and line.
     """
-    for name in names:
+    for name in map(str, [names] if isinstance(names, str | Path) else names):
         module = module_name(name)
         if module in _loaded:
             continue

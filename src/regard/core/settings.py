@@ -19,7 +19,7 @@ MOST_PROBLEMS = 12
 SHOWN = 100  # signs of a value that was found
 OTHER_NAMES = {
     **dict.fromkeys(("learning_rate", "step_size"), "lr"),
-    **dict.fromkeys(("epochs", "n_epochs", "num_epochs", "max_epochs", "steps"), "max_steps"),
+    "steps": "max_steps",
     **dict.fromkeys(("batch", "minibatch", "tokens_per_batch"), "batch_tokens"),
     **dict.fromkeys(("early_stopping", "early_stop"), "patience"),
     **dict.fromkeys(("warmup", "warm_up"), "warmup_steps"),
@@ -32,6 +32,8 @@ OTHER_NAMES = {
     **dict.fromkeys(("languages", "language_pair"), "direction"),
 }
 """What settings are called elsewhere -> here; for hints alone."""
+EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
+"""Settings of others that have none like them here."""
 
 
 def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "what is given") -> M:
@@ -98,6 +100,8 @@ def setting_hint(name: str, known: Iterable[str]) -> str:
     " (did you mean 'lr'?)"
     """
     known, ours = list(known), OTHER_NAMES.get(name)
+    if name in EPOCHS and "max_steps" in known:
+        return "; trainings are counted in steps, not in epochs: set max_steps"
     return f" (did you mean {ours!r}?)" if ours in known else did_you_mean(name, known)
 
 

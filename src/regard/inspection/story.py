@@ -263,7 +263,7 @@ _WIDTHS: dict[str, Callable[[int], int]] = {
 
 def _windowed(attention: MultiHeadAttention, calls: Calls, head: int) -> Windowed | None:
     window = attention.window
-    kind = next(name for name, made in WINDOWS.items() if made is type(window))
+    kind = next((name for name, made in WINDOWS.items() if made is type(window)), "")
     if isinstance(window, CompressedWindow):
         keys, parts = _slots_made_of(attention, window, calls, head)
         return Windowed(kind=kind, width=STRIDE, keys=keys, parts=parts)

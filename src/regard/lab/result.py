@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from regard.visual.report import Card, Elsewhere, card, cards_page
 from regard.visual.svg import alone
 from regard.visual.tables import Table
 
+_MOST_LETTERS = 60  # of a setting in a file's name
 Number = bool | int | float | str | list[float] | list[int]
 
 
@@ -89,11 +91,12 @@ def _value(value: Any) -> str:
 
 
 def _stem(name: str, changed: Mapping[str, Any]) -> str:
-    """A file's name without its ending; what some systems do not take in one is left out."""
-    settings = (
-        re.sub(r"[^\w.,=-]", "", f"{key}={_value(value)}") for key, value in changed.items()
-    )
-    return "-".join([name, *settings])
+    """A file's name without its ending. What some systems do not take in one is replaced, what is
+    long is cut, and then a digest tells it from others."""
+    settings = [f"{key}={_value(value)}" for key, value in changed.items()]
+    shown = [re.sub(r"[^\w.,=-]", "_", one)[:_MOST_LETTERS] for one in settings]
+    digest = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
+    return "-".join([name, *shown, *([] if shown == settings else [digest])])
 
 
 def write_result(result: Result, folder: Path, form: str = "svg") -> list[Path]:
@@ -133,7 +136,7 @@ def write_page(
 def _written(folder: Path) -> Iterator[Elsewhere]:
     """Results in a folder that have a page; files that are not ours are left alone."""
     for path in sorted(folder.glob("*.json")):
-        with suppress(CheckpointError, KeyError, TypeError):
+        with suppress(CheckpointError, KeyError, TypeError, AttributeError):
             facts = read_json(path)
             name, changed = facts["name"], facts.get("changed", {})
             told = facts["claim"], bool(facts["verdict"]), _stem(name, changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -37,10 +37,9 @@ def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] 
     """
     given = isinstance(named, Mapping)
     raw, overrides = plain_data(named) if given else _read(str(named)), [*overrides]
-    raw = _on_its_base(raw, () if given else (str(named),))
+    raw = _on_its_base(raw, () if given else (str(named),), _size_asked(overrides))
     if isinstance(plugins := raw.get("plugins"), list):  # anything else is told with the settings
         load_plugins(one for one in plugins if isinstance(one, str))
-    _resize(raw, overrides)
     problems: list[str] = []
     for override in overrides:
         with _noting(problems):
@@ -73,15 +72,22 @@ def recipe_of_run(path: Path, overrides: Iterable[str] = ()) -> Recipe:
     return load_recipe(str(folder.settings), overrides)
 
 
-def _on_its_base(raw: dict[str, Any], chain: tuple[str, ...]) -> dict[str, Any]:
-    """A recipe put over the one that it names as ``base``, which may have a base too.
+def _size_asked(overrides: Iterable[str]) -> str:
+    names = (override.partition("=") for override in overrides)
+    return next((v for k, _, v in names if k.strip() in ("size", "model.size")), "").strip('" ')
+
+
+def _on_its_base(raw: dict[str, Any], chain: tuple[str, ...], size: str) -> dict[str, Any]:
+    """A recipe in a size, put over the one that it names as ``base``, which may have a base too.
 
     The base is a built-in recipe or a file, whose name counts from the folder of the recipe that
-    says it. ``chain`` are the recipes that led here.
+    says it. ``chain`` are the recipes that led here. Where a ``size`` is asked for, each takes what
+    it says under ``sizes`` of that one; a recipe that says its own asks its base for it.
     """
+    base, own = raw.get("base"), {key: value for key, value in raw.items() if key != "base"}
+    _resize(own, size)
     if "base" not in raw:
-        return raw
-    base, own = raw["base"], {key: value for key, value in raw.items() if key != "base"}
+        return own
     if not isinstance(base, str):
         raise ConfigError(f"base={base!r}: give the name of a built-in recipe, or a YAML file")
     if base not in builtin_names():
@@ -90,15 +96,10 @@ def _on_its_base(raw: dict[str, Any], chain: tuple[str, ...]) -> dict[str, Any]:
             circle = " -> ".join((*chain, base))
             raise ConfigError(f"recipes build on one another in a circle: {circle}")
     try:
-        below = _on_its_base(_read(base), (*chain, base))
+        below = _on_its_base(_read(base), (*chain, base), size or _own_size(own))
     except ConfigError as error:
         who = f"recipe {chain[-1]}" if chain else "the recipe"
         raise ConfigError(f"base of {who}: {error}") from None
-    model = own.get("model")
-    if isinstance(model, dict) and "size" in model:
-        sizes = below.get("sizes", {})
-        _resize(below, [f"model.size={model['size']}"])
-        below["sizes"] = sizes  # a --set may ask for yet another
     some, more = below.get("plugins"), own.get("plugins")
     if isinstance(some, list) and isinstance(more, list):
         own["plugins"] = [*some, *(one for one in more if one not in some)]
@@ -115,11 +116,14 @@ def _put_over(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return {**below, **own, **mixed}
 
 
-def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
+def _own_size(raw: Mapping[str, Any]) -> str:
+    model = raw.get("model")
+    return str(model.get("size") or "") if isinstance(model, dict) else ""
+
+
+def _resize(raw: dict[str, Any], size: str) -> None:
     """Where another size is asked for, take what the recipe says under ``sizes`` of that one."""
     sizes = raw.pop("sizes", {})
-    names = [override.partition("=") for override in overrides]
-    size = next((v for k, _, v in names if k.strip() in ("size", "model.size")), "").strip('" ')
     sections = sizes.get(size, {}) if isinstance(sizes, dict) else None
     if not isinstance(sections, dict) or not all(isinstance(x, dict) for x in sections.values()):
         raise ConfigError("the recipe's sizes must be sections of settings by the name of a size")

@@ -39,7 +39,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     device: str | None = None,
-    plugins: Iterable[str | Path] = (),
+    plugins: Iterable[str | Path] | str | Path = (),
     **settings: Any,
 ) -> Any:
     """Train a recipe into the folder ``out``, by default ``runs/RECIPE`` -> the run, to be used.
@@ -56,7 +56,7 @@ def train(
     ...     run.recipe.train.max_steps, run.task
     (2, 'translation')
     """
-    load_plugins(map(str, plugins))
+    load_plugins(plugins)
     asked, folder = load_recipe(recipe, as_overrides(settings)), folder_for(recipe, out)
     trained = watched_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
     stopped = None if trained is None else trained.outcome.signal
@@ -102,7 +102,7 @@ def compare(
     device: str | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
-    plugins: Iterable[str | Path] = (),
+    plugins: Iterable[str | Path] | str | Path = (),
     **settings: Any,
 ) -> Comparison:
     """Train systems on the same data, tokenizer, seeds and budget, and lay them side by side.
@@ -112,7 +112,7 @@ def compare(
     systems. ``jobs`` trains several at once. ``plugins`` are files or modules with entries of your
     own. When it is interrupted, the same call goes on.
     """
-    load_plugins(map(str, plugins))
+    load_plugins(plugins)
     try:
         return run_comparison(
             [str(system) for system in systems],

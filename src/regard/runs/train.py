@@ -188,12 +188,12 @@ def _begins(prepared: Prepared, folder: RunFolder) -> str:
 
 
 def _few_held_out(prepared: Prepared) -> list[str]:
-    """A warning, where the sentences that choose the best weights are too few to do so well."""
-    n = len(prepared.held_out())
+    """A warning, where what chooses the best weights is too little to do so well."""
+    n = prepared.n_validated_on()
     if not 0 < n < FEW:
         return []
     remedy = "give more examples, or name a file of them as data.valid"
-    return [f"valid has {counted(n, 'example')}: its scores say little; {remedy}"]
+    return [f"valid has {counted(n, prepared.validated_on)}: its scores say little; {remedy}"]
 
 
 def _kept(outcome: Outcome, recipe: Recipe) -> str:

@@ -101,6 +101,8 @@ class Prepared(ABC):
     notes: tuple[str, ...]
     """What a user should know about the data."""
     device: torch.device
+    validated_on: ClassVar[str] = "example"
+    """One of what a validation counts."""
     takes: ClassVar[Takes | None] = None
     """What its metrics compare, and so which ones ``train.metrics`` may name."""
 
@@ -198,6 +200,10 @@ class Prepared(ABC):
         """Records that nothing was learned from; those of ``valid``, if there are."""
         return ()
 
+    def n_validated_on(self) -> int:
+        """How much chooses the best weights."""
+        return len(self.held_out())
+
     def learned_from(self) -> Sequence[Any]:
         """Records of ``train`` that a page may show where few are held out."""
         return ()
@@ -217,11 +223,11 @@ class Prepared(ABC):
 
         task = TASKS[self.recipe.task]
         examples = [*task.examples_of(judged.run, self.held_out())]
+        write_report(judged, facts, task, examples)
         if len(examples) < N_EXAMPLES:
             few = list(islice(self.learned_from(), MOST_READ))  # there may be millions, none short
             more = task.examples_of(judged.run, few)
             examples = [*islice(distinct(chain(examples, more)), N_EXAMPLES)]
-        write_report(judged, facts, task, examples)
         save_examples(judged.run.folder.path, examples)
 
 

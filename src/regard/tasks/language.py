@@ -133,6 +133,7 @@ def _lazy_logits(model: LanguageModel, ids: Tensor) -> LazyLogits:
 class PreparedLanguage(Prepared):
     """Texts end to end, their tokenizer and a fresh language model."""
 
+    validated_on = "word"
     config: DecoderConfig
     model: LanguageModel
     splits: Mapping[str, Texts]
@@ -214,6 +215,10 @@ class PreparedLanguage(Prepared):
     @override
     def held_out(self) -> Sequence[str]:
         return self.splits["valid"]
+
+    @override
+    def n_validated_on(self) -> int:
+        return sum(len(text.split()) for text in self.held_out())
 
     @override
     def learned_from(self) -> Sequence[str]:

@@ -224,8 +224,9 @@ class TrainedRun(Deeds):
 
     def warn_of_unknown(self, *texts: str) -> None:
         """Tell it to the logger ``regard``; Python prints it where nobody listens."""
-        for line in self.unknown_warnings(*texts):
-            logging.getLogger("regard").warning("%s", line)
+        logger = logging.getLogger("regard")
+        for line in self.unknown_warnings(*texts) if logger.isEnabledFor(logging.WARNING) else ():
+            logger.warning("%s", line)
 
     def read_as(self, text: str) -> str:
         """What is read of a text that was typed: in runs of a plain world neither capitals nor
@@ -294,7 +295,7 @@ def load(
     device: str | None = None,
     verb: Verb | None = None,
     trust_data: bool = False,
-    plugins: Iterable[str | Path] = (),
+    plugins: Iterable[str | Path] | str | Path = (),
 ) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
@@ -304,7 +305,7 @@ def load(
     or once its data was trusted. ``plugins`` are files or modules that it needs; one that is not
     as it was when the run was trained is told on stderr.
     """
-    load_plugins(map(str, plugins))
+    load_plugins(plugins)
     if not isinstance(path, str | Path):
         return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
     if trust_data:

@@ -97,6 +97,7 @@ class WordVectors(TrainedRun):
         if n < 1:
             raise ConfigError(f"n={n} words were asked for; ask for at least 1")
         asked = self.tokenizer.tokens(self._known(text))
+        self.warn_of_unknown(text)
         words, unit = self.words, _unit(self.vectors)
         cosines = unit @ _unit(unit[[words.index(one) for one in asked]].mean(axis=0))
         order = np.argsort(-cosines, kind="stable").tolist()

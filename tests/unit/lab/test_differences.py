@@ -16,8 +16,18 @@ def test_trainings_that_differ_widen_it_however_many_sentences_there_are():
     one = np.ones(1000)
     assert difference(np.stack([one, one, one])).within(1.1)
     apart = difference(np.stack([0 * one, one, 2 * one]))
-    assert apart.low < 0.5
-    assert apart.high > 1.5
+    assert apart == pytest.approx((1.0, -1.484, 3.484), abs=1e-3)  # 1 ± 4.303 / √3
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_of_a_hundred_intervals_ninety_five_hold_the_truth(n):
+    rng = np.random.default_rng(2)
+    held = 0
+    for _ in range(1000):
+        trainings, sentences = rng.normal(0, 0.1, (n, 1)), rng.normal(0, 0.5, (1, 100))
+        found = difference(0.3 + trainings + sentences + rng.normal(0, 0.2, (n, 100)))
+        held += found.low < 0.3 < found.high
+    assert held >= 930
 
 
 def test_what_is_surely_above_zero_and_what_is_surely_small():

@@ -171,7 +171,10 @@ def test_plain_data_names_a_task_as_a_file_does(tmp_path):
         ("score=dott", r"unknown score 'dott' \(did you mean 'dot'\?\)"),
         ("max_steps=null", "would never end"),
         ("learning_rate=3", r"unknown setting 'learning_rate' \(did you mean 'lr'\?\)$"),
-        ("train.epochs=3", r"^unknown setting 'train.epochs' \(did you mean 'max_steps'\?\)$"),
+        (
+            "train.epochs=3",
+            r"^unknown setting 'train.epochs'; trainings are counted in steps, not in ",
+        ),
         ("train.quux=3", r"^unknown setting 'train.quux'; known: seed, "),
         ("model.num_heads=3", r"no setting 'num_heads' \(did you mean 'n_heads'\?\)"),
         ("data.direction=en-pirate", "'en-pirate': .* 2 or 3 small letters .* invented ones too"),
@@ -215,6 +218,24 @@ def test_a_size_brings_what_the_base_says_of_it(tmp_path):
     found = load_recipe(str(path)).train
     assert (found.schedule, found.label_smoothing) == ("inverse_sqrt", 0.2)
     assert load_recipe(str(path), ["size=big"]).model.dropout == 0.3
+
+
+@pytest.mark.parametrize("overrides", [[], ["size=base"], ["model.size=big"]])
+def test_what_a_recipe_says_goes_before_the_sizes_of_its_base(tmp_path, overrides):
+    own = "base: transformer\nmodel: {size: base}\ntrain: {max_steps: 7, lr: 0.5}\n"
+    (tmp_path / "own.yaml").write_text(own)
+    (tmp_path / "upon.yaml").write_text("base: own.yaml\ntrain: {seed: 4}\n")
+    for name in ("own.yaml", "upon.yaml"):
+        found = load_recipe(str(tmp_path / name), overrides).train
+        assert (found.max_steps, found.lr) == (7, 0.5)
+
+
+def test_a_recipe_of_ones_own_may_have_sizes_too(tmp_path):
+    path = tmp_path / "mine.yaml"
+    sizes = "sizes: {tiny: {train: {max_steps: 5}}}"
+    path.write_text(f"base: transformer\ntrain: {{max_steps: 7}}\n{sizes}\n")
+    assert load_recipe(str(path)).train.max_steps == 7
+    assert load_recipe(str(path), ["size=tiny"]).train.max_steps == 5
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from regard.tasks.examples import EXAMPLES, MOST_READ
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     """The examples that the report of a classifier writes, by held-out and learned-from records."""
-    monkeypatch.setattr(report, "write_report", lambda *_: None)
+    looked_at = []
+    monkeypatch.setattr(report, "write_report", lambda *given: looked_at.extend(given[-1]))
 
     def of(held_out, learned_from):
         prepared = SimpleNamespace(
@@ -27,6 +28,7 @@ def written(tmp_path, monkeypatch):
         Prepared.report(prepared, JudgedRun(run, {}), {})
         return [one["text"] for one in json.loads((tmp_path / EXAMPLES).read_text())]
 
+    of.looked_at = looked_at
     return of
 
 
@@ -36,6 +38,7 @@ def texts(*said):
 
 def test_what_is_held_out_comes_first_and_then_what_was_learned_from(written):
     assert written(texts("a"), texts("a", "b", "c")) == ["a", "b", "c"]
+    assert written.looked_at == [{"text": "a"}]  # the report says that it was held out
 
 
 def test_five_that_are_held_out_are_enough(written):

@@ -127,7 +127,7 @@ def _lookup(ids: Tensor, matrix: Tensor) -> Tensor:
 
 
 def operations(work: Callable[[], Tensor]) -> int:
-    """Multiplications and additions, as torch counts them while the work is done."""
+    """Multiplications and additions of matrix products, as torch counts them; a lookup has none."""
     with torch.no_grad(), FlopCounterMode(display=False) as counted:
         work()
     return counted.get_total_flops()

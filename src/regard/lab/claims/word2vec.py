@@ -54,7 +54,8 @@ def word2vec(
     seeds = range(seed, seed + n_seeds)
     with TemporaryDirectory() as folder:
         read, file = (Path(folder) / name for name in ("texts.txt", "vectors.txt"))
-        read.write_text("\n".join(map(" ".join, texts if company else scattered(texts, seed))))
+        lines = map(" ".join, texts if company else scattered(texts, seed))
+        read.write_text("\n".join(lines), encoding="utf-8")
         vectors = word_vectors(read, f"d_model={_WIDTH}", f"train.seed={seed}", *_QUICK_VECTORS)
         write_vectors(file, vectors.words, vectors.vectors)
         begun = [_losses(n_pairs, steps, one, f"vectors={file}") for one in seeds]
