@@ -70,5 +70,5 @@ def _student(rows: Floats) -> tuple[float, float]:
 def of_trainings(n: int) -> str:
     """What an interval over so many trainings knows, for a finding."""
     if n > 1:
-        return f"{n} trainings each; intervals are Student's, over trainings and sentences"
+        return f"{n} trainings each; t-intervals over trainings and sentences"
     return "one training each; intervals are of a bootstrap over sentences, not over trainings"

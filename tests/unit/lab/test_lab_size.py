@@ -10,9 +10,9 @@ TINY = {"depths": (1, 2), "steps": 40, "seeds": (1, 2)}
 
 @pytest.mark.slow
 def test_at_equal_steps_depth_and_width_lower_the_loss():
-    result = lab.size(**TINY, widths=(16, 48))
-    assert result.verdict
-    numbers = result.numbers
+    numbers = lab.size(**TINY, widths=(16, 48)).numbers
+    saved = {name: gain for name, gain in numbers.items() if name.startswith("loss saved")}
+    assert all(gain > 0 for name, gain in saved.items() if "95 %" not in name)
     assert numbers["loss saved by depth at width 48"] == pytest.approx(
         numbers["loss: 1 × 48"] - numbers["loss: 2 × 48"]
     )
