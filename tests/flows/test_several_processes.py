@@ -274,6 +274,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(launched, tmp_path):
     _, err = said(process)
     assert process.returncode == 0, err
     assert "stopped by SIGTERM after step" in err
+    assert f"go on with: regard train --resume --out {tmp_path / 'run'} --workers 2\n" in err
     assert "Traceback" not in err
 
 

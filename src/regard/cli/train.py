@@ -101,13 +101,15 @@ def train(
         if workers is not None:
             _launch(workers, *words)
         else:
+            from regard.runs.launch import launched_flags
+
             run_training(
                 asked,
                 folder,
                 resume=resume,
                 overwrite=overwrite,
                 device=device,
-                again=command("train", "--resume", "--out", str(folder), *on),
+                again=command("train", "--resume", "--out", str(folder), *on, *launched_flags()),
             )
 
     with _shown(asked, folder, port if serve else None, device):

@@ -38,6 +38,11 @@ STOPPED = "stopped"
 """Beside that file: there where the process stopped as it was asked to."""
 
 
+def launched_flags() -> tuple[str, ...]:
+    """The flag that started this process beside others; none where torchrun did, or nobody."""
+    return ("--workers", os.environ["WORLD_SIZE"]) if LAUNCHED in os.environ else ()
+
+
 def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> None:
     """Run ``regard`` with some words in several processes, which then know of each other.
 
