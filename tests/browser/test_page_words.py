@@ -37,7 +37,7 @@ def test_unknown_words_are_marked_while_typing_and_what_is_read_is_told(visit, p
     told = page.locator(".read-as").first
     expect(told).to_have_text(
         "Read as “a zebra b”: small letters, no punctuation. Not in the vocabulary: “Zebra”. "
-        "What it writes for it is a guess."
+        "What it makes of it is a guess."
     )
     assert marks(page) == ["Zebra"]
     box, under = (

@@ -32,6 +32,7 @@ export class Encoder extends StackedModel {
     const size = config.positions === "sinusoidal" ? Math.sqrt(d) : 1;
     this.encoder = new Stack(tensors, "", "encoder", config, { scale: size, shrink: size });
     this.stacks = { encoder: this.encoder };
+    this.tellsApart = config.n_segments > 1;
     this.pooled = POOLINGS[config.pooling](tensors);
     this.toLabels = layerAt(tensors, "head.to_labels");
   }
@@ -43,7 +44,7 @@ export class Encoder extends StackedModel {
    * @returns {{told: StackTold, logits: Row}}
    */
   read({ ids, segments }, changes, known) {
-    const told = this.encoder.read(ids, 0, () => ({}), changes, { known, segments });
+    const told = this.encoder.read(ids, 0, () => ({}), changes, { known, segments: this.tellsApart ? segments : undefined });
     return { told, logits: applied(this.toLabels, this.pooled(told.states)) };
   }
 }

@@ -171,9 +171,10 @@ function wordsOf(run, source, tokens) {
     if (begin === last && text.trimStart() === text) {
       words.at(-1).text += text;
       words.at(-1).pieces.push(piece);
-    } else words.push({ text: text.trim() || piece, pieces: [piece] });
+    } else words.push({ text: text.trim(), pieces: [piece] });
     last = end;
   });
+  for (const word of words) word.text ||= word.pieces[0]; // only now: a space of its own may begin a word
   return [...words, ...tokens.slice(first + read.length).map(alone)];
 }
 

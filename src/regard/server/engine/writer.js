@@ -203,7 +203,7 @@ export class Writer extends Run {
   sharesWithout({ read, said, changes, stacks }, place) {
     const known = { told: stacks.decoder, layer: place.layer };
     const { states } = this.model.read([...read, ...said], this.model.start(), changes.without(place), known);
-    return this.shares({ read, said, logits: states.map((state) => this.model.logits(state)) });
+    return sharesOf(said, states.slice(read.length - 1, -1).map((state) => this.model.logits(state)));
   }
 
   /** What is read at a row, and what follows it. */

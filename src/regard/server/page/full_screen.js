@@ -46,7 +46,7 @@ export function offerFullScreen(stage, button, status) {
 function wanted({ key, target, ctrlKey, metaKey, altKey, repeat }, stage, isFull) {
   if (ctrlKey || metaKey || altKey || repeat) return false;
   if (key === "Escape") return isFull;
-  return key.toLowerCase() === "f" && !target.closest?.(TYPED_INTO) && stage.getClientRects().length > 0;
+  return key?.toLowerCase() === "f" && !target.closest?.(TYPED_INTO) && stage.getClientRects().length > 0;
 }
 
 /** The key means nothing else: Escape also lets go of a chosen word. */

@@ -157,7 +157,7 @@ function place(note, button) {
  * @returns {(Node|string)[]}
  */
 export function explained(sentence) {
-  return [...sentence.matchAll(/\[([^\]|]+)(?:\|([^\]]+))?\]|[^[]+|\[/g)].map(([whole, name, shown]) =>
+  return [...sentence.matchAll(/\[([^\][|]+)(?:\|([^\][]+))?\]|[^[]+|\[/g)].map(([whole, name, shown]) =>
     name !== undefined && Object.hasOwn(WORDS, name) ? term(name, shown ?? name) : whole,
   );
 }

@@ -7,10 +7,11 @@ import { probabilityOf, probabilityText, shareText, tokensOf } from "./draw.js";
 import { whichDoes } from "./glossary.js";
 import { answerOf, bare } from "./outcomes.js";
 import { stepOf, weighed } from "./rests.js";
+import { wordsOf } from "./words.js";
 
 /**
  * What a step can look at: the state, both looks, what was asked for them, and what is known of the run.
- * @typedef {{state: any, plain: any, changed: any, body: any, info: any}} Facts
+ * @typedef {{state: any, plain: any, changed: any, body: any, changedBody: any, info: any}} Facts
  */
 
 /**
@@ -71,21 +72,38 @@ function withoutIt({ plain, changed: edited }, { token, word, layer, head }) {
   const now = changed.target_tokens[token];
   if (now !== word) return `Without layer ${layer}, head ${head}, “${now}” stands where “${word}” was: this word rested on that head.`;
   const [was, is] = [plain, changed].map((look) => look.probabilities[token]);
-  const why = " It is still written, for every other word has less.";
+  const isFirst = bare(changed.alternatives?.[token]?.[0]?.text ?? "") === bare(word);
+  const why = isFirst ? " It is still written, for every other word has less." : " It is still written.";
   const rest = was - is < 0.01 ? "It does not rest on this head." : "So it rests on this head, but not on it alone.";
-  return `“${word}” falls from ${probabilityText(was)} to ${probabilityText(is)}.${why} ${rest}`;
+  return `“${word}” ${is < was ? "falls" : "goes"} from ${probabilityText(was)} to ${probabilityText(is)}.${why} ${rest}`;
+}
+
+/** Refuse to tell of edits that the model refused. */
+function holds({ state }, ...kinds) {
+  const missing = kinds.find((kind) => !state.edits.some((edit) => edit.kind === kind));
+  if (missing) throw new Error(`this model refuses the change “${missing}” here`);
+}
+
+/** Whether a swap in a bag of words leaves the answer as it is. */
+async function isBag(facts) {
+  holds(facts, "no_positions", "swap");
+  return answerOf(facts.changed) === (await bagAnswer(facts));
 }
 
 /** What is written without positions, no word swapped. */
-async function bagAnswer({ body: { packed: _, target: __, ...asked } }) {
+async function bagAnswer({ changedBody: { packed: _, edits: __, ...asked } }) {
   return answerOf(await ask("/api/explain", { ...asked, edits: [{ kind: "no_positions" }] }));
 }
 
 const isSame = ({ plain, changed }) => !changed || answerOf(plain) === answerOf(changed);
 const before = ({ plain, changed }) => `Before: “${answerOf(plain)}”. Now: “${answerOf(changed ?? plain)}”.`;
 
+/** @type {{name: string, layer: number, head: number}|null} the head that the lesson on “il” found */
+let surest = null;
+
 /** The conclusion from the sentence with "wide", and where the head of the step before looks now. */
-function meant({ plain, state: { name, layer, head } }) {
+function meant({ plain }) {
+  const { name, layer, head } = surest;
   const t = plain.target_tokens.findIndex((token) => bare(token) === "elle");
   if (t < 0) return "It does not write “elle” here: this model does not tell the two apart by that word.";
   const row = plain.attentions[name][layer][head][t];
@@ -110,7 +128,10 @@ export const LESSONS = [
         choices: NOUNS,
       },
       {
-        set: (facts) => ({ view: "lines", ...placeOf(strongest(facts, "il", NOUNS[lookedAt(facts, "il", NOUNS)])) }),
+        set: (facts) => {
+          surest = strongest(facts, "il", NOUNS[lookedAt(facts, "il", NOUNS)]);
+          return { view: "lines", ...placeOf(surest) };
+        },
         answer: (facts) => lookedAt(facts, "il", NOUNS),
         say: (facts) => {
           const read = NOUNS[lookedAt(facts, "il", NOUNS)];
@@ -118,7 +139,7 @@ export const LESSONS = [
           return `Layer ${found.layer}, head ${found.head} (counted from 0) looks at “${read}” with ${shareText(found.weight)} of its weight. If that word tells what “it” is, another word there should change “il”. Let us see.`;
         },
       },
-      { set: () => ({ ...CLEAN, source: WIDE }), say: (facts) => `One word is different now: “wide”, not “tired”. The model writes “${answerOf(facts.plain)}”. ${meant(facts)}` },
+      { set: () => ({ ...placeOf(surest), ...CLEAN, source: WIDE }), say: (facts) => `One word is different now: “wide”, not “tired”. The model writes “${answerOf(facts.plain)}”. ${meant(facts)}` },
     ],
   },
   {
@@ -150,17 +171,17 @@ export const LESSONS = [
     title: "Remove positions",
     needs: edits("no_positions"),
     steps: [
-      { set: first, say: () => "Attention alone knows no order: a code of its position is added to every word to tell it. Without these codes, the answer …", choices: ["stays the same", "changes"] },
+      { set: first, say: () => "Attention alone knows no order: it has to be told the position of every word. Without positions, the answer …", choices: ["stays the same", "changes"] },
       {
         set: () => ({ edits: [{ kind: "no_positions" }] }),
-        answer: (facts) => (isSame(facts) ? 0 : 1),
+        answer: (facts) => (holds(facts, "no_positions"), isSame(facts) ? 0 : 1),
         say: (facts) => `${before(facts)} The model reads a bag of words now. It never met one while it learned, so words may come out that nobody wrote. Now we swap the first word with the last. In a bag, that …`,
         choices: ["makes no difference", "makes a difference"],
       },
       {
-        set: ({ state }) => ({ edits: [{ kind: "no_positions" }, { kind: "swap", first: 0, second: words(state.source).length - 1 }] }),
-        answer: async (facts) => (answerOf(facts.changed) === (await bagAnswer(facts)) ? 0 : 1),
-        say: async (facts) => (answerOf(facts.changed) === (await bagAnswer(facts)) ? "The same answer, word for word: without positions the order is lost." : `Now: “${answerOf(facts.changed)}”. So something else still tells the order: a mask, or what was written before.`),
+        set: ({ plain }) => ({ edits: [{ kind: "no_positions" }, { kind: "swap", first: 0, second: wordsOf(plain.source).length - 1 }] }),
+        answer: async (facts) => ((await isBag(facts)) ? 0 : 1),
+        say: async (facts) => ((await isBag(facts)) ? "The same answer, word for word: without positions the order is lost." : `Now: “${answerOf(facts.changed)}”. So something else still tells the order: a mask, or what was written before.`),
       },
       { set: () => ({ ...CLEAN, view: "story", station: "vector" }), say: () => "Positions are back. This station of the story shows their code: a heat map, waves, distances." },
     ],
@@ -183,7 +204,7 @@ export const LESSONS = [
     steps: [
       { set: (facts) => ({ ...first(facts), view: "beam", beams: 4 }), say: () => "A greedy search takes the most probable word at every step. A beam of 4 keeps four beginnings open and takes the best whole. Do both end with the same sentence?", choices: SAME },
       { set: () => ({ view: "beam" }), answer: sameFound, say: bothFound },
-      { set: () => ({ view: "beam", edits: [{ kind: "no_positions" }] }), say: () => "A model that is sure leaves nothing to choose. So we make it unsure: its positions are gone. And now?", choices: SAME },
+      { set: () => ({ view: "beam", edits: [{ kind: "no_positions" }] }), say: (facts) => (holds(facts, "no_positions"), "A model that is sure leaves nothing to choose. So we make it unsure: its positions are gone. And now?"), choices: SAME },
       { set: () => ({ view: "beam" }), answer: sameFound, say: bothFound },
       { set: () => CLEAN, say: () => "Positions are back. In the tree, choose any node to go on from it." },
     ],

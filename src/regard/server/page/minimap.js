@@ -46,7 +46,7 @@ export async function showMinimap(box, state, payload, body, info, change) {
   fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, info, change)), models, swipeHint(payload), ...muting(state, change), status);
   models.scrollLeft = shown[names.indexOf(state.name)]?.offsetLeft - models.offsetLeft; // where it is one strip
   cueEdges(models);
-  const { said, costs } = await measured(body, payload);
+  const { said, costs } = await measured(body);
   if (mine !== turn) return;
   status.textContent = said;
   for (const thumb of box.querySelectorAll(".thumb")) sized(thumb, costs);
@@ -154,7 +154,7 @@ function muting({ name, layer, head, edits }, change) {
  * What the word loses without each head; null where nobody can say.
  * @returns {Promise<{said: string, costs: {probability: number, heads: Cost[]}|null}>}
  */
-async function measured(body, payload) {
+async function measured(body) {
   const how = HOW();
   const { packed, steps, ...asked } = body;
   const silent = "what the answer loses without a head is not measured here";

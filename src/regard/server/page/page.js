@@ -259,7 +259,11 @@ function drawView() {
   if (state.view === "beam") return showBeam(box, state, looks.body.source, change);
   if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody(), change);
   if (state.view === "heads") return showHeads(box, info.measures, change);
-  if (state.view === "story") return showStory(box, state, drawnLook(), drawnBody(), info, change);
+  if (state.view === "story") {
+    const drawn = drawnLook();
+    const isShown = () => looks !== null && state.view === "story" && drawnLook() === drawn;
+    return showStory(box, state, drawn, drawnBody(), info, change, isShown);
+  }
   if (state.view === "compare") return showCompare(box, state, drawnLook(), drawnBody(), { ...info, examples: info.examples.map((one) => asExample(one).text) }, jump);
   return showLook(box, drawnLook(), state, toldRow(state, drawnLook(), info), change);
 }
@@ -278,7 +282,7 @@ function set(part) {
 
 /** What a lesson can look at. */
 function facts() {
-  return { state, info, plain: looks?.plain ?? null, changed: looks?.changed ?? null, body: looks?.body ?? {} };
+  return { state, info, plain: looks?.plain ?? null, changed: looks?.changed ?? null, body: looks?.body ?? {}, changedBody: looks?.changedBody ?? {} };
 }
 
 /** No picture is better than that of another sentence. */

@@ -70,6 +70,7 @@ function strongest(weights, token, same) {
 }
 
 async function show(box, asked, open) {
+  const held = box.contains(document.activeElement);
   const waiting = el("p", { class: "hint", role: "status" }, "Searching…");
   box.replaceChildren(waiting);
   follow(waiting);
@@ -79,7 +80,8 @@ async function show(box, asked, open) {
     const items = found.found.map((match) => el("li", {}, entry(match, open)));
     const rest = el("button", { type: "button", class: "quiet", "data-control": "search the rest", onclick: () => show(box, asked, open) }, "Look at the rest");
     const missing = el("p", { class: "hint", id: "search-missing" }, ...missingOf(found), found.complete ? "" : rest);
-    box.replaceChildren(el("p", { role: "status", id: "search-said" }, saidOf(found)), missing, el("ol", {}, ...items));
+    box.replaceChildren(el("p", { role: "status", id: "search-said", tabindex: -1 }, saidOf(found)), missing, el("ol", {}, ...items));
+    if (held && document.activeElement === document.body) box.querySelector("#search-said").focus();
   } catch (error) {
     if (waiting.isConnected) box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }

@@ -32,9 +32,11 @@ let playing = 0; // of the timer, or 0
  * @param {Object} body what was asked for that look
  * @param {Object} info of the run
  * @param {(part: Partial<State>) => void} change
+ * @param {() => boolean} isShown whether the page still shows the story of this look
  */
-export async function showStory(box, state, payload, body, info, change) {
+export async function showStory(box, state, payload, body, info, change, isShown) {
   const mine = ++turn;
+  const isLate = () => mine !== turn || !isShown();
   const { station } = state; // before drawing tells of another
   stop();
   if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
@@ -42,7 +44,7 @@ export async function showStory(box, state, payload, body, info, change) {
   const spoken = toldRow(state, payload, info) ?? (axes.rows === "target" ? payload.boxes?.[0]?.row : null) ?? null;
   const token = followed(spoken, rows);
   const head = oneHead(state.head) === null ? ((await toldHead(state, payload, body, info)) ?? { head: 0 }) : null;
-  if (mine !== turn) return undefined;
+  if (isLate()) return undefined;
   if (head) return change({ ...head, station }); // the lists above the picture name it, too
   const { packed, ...asked } = body;
   const steps = { name: state.name, layer: state.layer, head: state.head, token };
@@ -50,7 +52,7 @@ export async function showStory(box, state, payload, body, info, change) {
     const { picture } = payload;
     const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
     const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, columns: axes.columns, edits: body.edits ?? [], ...(picture && grid && { picture, grid }) };
-    if (mine !== turn) return;
+    if (isLate()) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
     const cards = (id) => claimCards(id, named, state, body, info, change);
     const held = box.contains(document.activeElement);
@@ -63,7 +65,7 @@ export async function showStory(box, state, payload, body, info, change) {
     box.dataset.story = String(token);
     opened = { state, screen };
   } catch (error) {
-    if (mine === turn) fill(box, ...(error.status === REFUSED ? untold(error.message, token, change) : [el("p", { class: "trouble", role: "alert" }, error.message)]));
+    if (!isLate()) fill(box, ...(error.status === REFUSED ? untold(error.message, token, change) : [el("p", { class: "trouble", role: "alert" }, error.message)]));
   }
 }
 

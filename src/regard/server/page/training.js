@@ -23,7 +23,8 @@ export class TrainingView {
   async refresh() {
     const told = await (await reach("/api/training", {})).json();
     this.showCurves(told.curves);
-    this.notes.textContent = told.notes.join(" ");
+    const said = told.notes.join(" ");
+    if (said !== this.notes.textContent) this.notes.textContent = said; // an alert is read aloud
     this.notes.hidden = !told.notes.length;
     this.reel.hidden = !told.steps.length;
     if (this.lastStep() > (told.steps.at(-1) ?? -1)) this.film.clear(); // another training is in the folder now

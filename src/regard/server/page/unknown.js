@@ -68,7 +68,7 @@ function told(words, read, known) {
   if (!known) parts.push("No word of it is known. ");
   else if (words.length) {
     const named = words.slice(0, MOST).map((word) => `“${word}”`).join(", ") + (words.length > MOST ? ", …" : "");
-    parts.push(`Not in the vocabulary: ${named}. What it writes for ${words.length > 1 ? "them" : "it"} is a guess.`);
+    parts.push(`Not in the vocabulary: ${named}. What it makes of ${words.length > 1 ? "them" : "it"} is a guess.`);
   }
   return parts;
 }
