@@ -39,6 +39,31 @@ def test_the_story_shows_the_numbers_of_the_run(visit, run):
     expect(best).to_contain_text(look.target_tokens[1])
 
 
+def test_a_story_that_comes_late_is_not_drawn_over_another_view(visit):
+    page = tell(visit)
+    waiting = []
+    page.route("**/api/story", lambda route: waiting.append(route))
+    control(page, "Head").select_option("1")
+    page.wait_for_function("() => location.hash.includes('head=1')")
+    while not waiting:
+        page.wait_for_timeout(20)
+    page.get_by_role("tab", name="Matrix").click()
+    expect(page.locator("#view svg").first).to_be_visible()
+    with page.expect_response("**/api/story"):
+        waiting[0].continue_()
+    page.wait_for_timeout(200)  # what is drawn late is drawn by then
+    assert page.locator(".station").count() == 0
+
+
+def test_a_sign_in_a_sentence_leaves_its_words_explained(visit):
+    page = tell(visit)
+    said = """import("/static/glossary.js").then(({ explained }) =>
+        explained("“[” makes a [query] and [zebra]").map((one) => one.textContent ?? one))"""
+    parts = page.evaluate(said)
+    (query,) = [part for part in parts if part.startswith("query")]  # with what it means
+    assert "".join(parts).replace(query, "query") == "“[” makes a query and [zebra]"
+
+
 def test_a_number_opens_into_its_products(visit, run):
     page = tell(visit)
     steps = run.explain(SOURCE).steps(1, name="decoder.cross", layer=0, head=0)
