@@ -63,8 +63,13 @@ def test_without_batching_each_request_is_alone(shouting):
 
 
 def test_a_batch_is_bounded_and_what_does_not_fit_comes_next(shouting):
-    worker = Worker(shouting, limits=PATIENT)
-    run_all(worker, *(asking(worker, *pair) for pair in ("ab", "cde", "fg", "h")))
+    worker, all_are_there = Worker(shouting, limits=PATIENT), threading.Event()
+
+    async def tell():
+        all_are_there.set()
+
+    asked = [asking(worker, *some) for some in ("ab", "cde", "fg", "h")]
+    run_all(worker, lambda: worker.call(all_are_there.wait), *asked, tell)
     assert shouting.batches == [["a", "b", "f", "g"], ["c", "d", "e", "h"]]
 
 
