@@ -295,7 +295,7 @@ def test_one_client_cannot_fill_the_queue_of_all():
     gate = threading.Event()
     limits = Limits(window=0.0, client_queue=2)
     worker = Worker(lambda texts: gate.wait() and list(texts), limits=limits)
-    asked = [of("many", asking(worker, letter)) for letter in "abcdefgh"]  # some may be taken at once
+    asked = [of("many", asking(worker, one)) for one in "abcdefgh"]  # some are taken at once
     found = run_all(
         worker,
         *asked,
