@@ -40,7 +40,8 @@ STOPPED = "stopped"
 
 def launched_flags() -> tuple[str, ...]:
     """The flag that started this process beside others; none where torchrun did, or nobody."""
-    return ("--workers", os.environ["WORLD_SIZE"]) if LAUNCHED in os.environ else ()
+    n = os.environ.get("WORLD_SIZE")
+    return ("--workers", n) if n is not None and LAUNCHED in os.environ else ()
 
 
 def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> None:
