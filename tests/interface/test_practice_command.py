@@ -257,6 +257,7 @@ def test_programs_in_a_folder_that_are_no_exercises_are_not_run(run, tmp_path):
     for name in ("venv/lib/tool.py", "ann.py"):
         (handed_in / name).parent.mkdir(parents=True, exist_ok=True)
         (handed_in / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (handed_in / "folder.py").mkdir()
     handout = handed_in / "bob.py"
     run("practice", "attention", "--out", handout)
     code, out, err = run("practice", "attention", "--check", handed_in)

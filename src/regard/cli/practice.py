@@ -66,7 +66,7 @@ def practice(
         raise ConfigError("--csv and --json are two forms: ask for one")
     _refuse_alone(as_csv=as_csv and not check, anyway=anyway and not solution)
     if check:
-        in_folder = any(Path(word).is_dir() for word in words or [])
+        in_folder = any(Path(word).is_dir() for word in words or [] if word != name)
         _check(name, files, out, as_csv, as_json, in_folder=in_folder)
     elif files:
         raise ConfigError(f"{files[0]}: give --check to have a file checked")
@@ -119,17 +119,26 @@ def _submissions(folder: Path) -> list[Path]:
     """
     from regard.practice.handout import MARK, SUFFIXES
 
-    found = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES]
+    among = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    found = [path for path in among if path.suffix in SUFFIXES]
     shown = [
         one for one in found if not any(part[0] == "." for part in one.relative_to(folder).parts)
     ]
-    files = [one for one in shown if MARK in one.read_text(encoding="utf-8", errors="replace")]
+    files = [one for one in shown if _has_line(one, MARK)]
     if strange := [str(one) for one in shown if one not in files]:
         n = counted(len(strange), "file")
         note(f"{n} without a line '{MARK}NAME' left out, {strange[0]} first")
     if not files:
         raise ConfigError(f"there is no exercise in a .py or .ipynb file in the folder {folder}")
     return files
+
+
+def _has_line(file: Path, mark: str) -> bool:
+    """Whether a file has a handout's line; of one that cannot be read its report says why."""
+    try:
+        return mark in file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
 
 
 def _refuse_alone(*, as_csv: bool, anyway: bool) -> None:
