@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         if x.shape[1] == 1:
             causal = False  # the last position may see all keys there are
         window = self.window(q, keys.length, mask, causal, first)
-        q, k, relative = self.relative(q, keys.k, first)
+        q, k, relative = self.relative(q, keys.k, first, self.window.places(keys.k))
         assert bias is None or relative is None
         added = relative if bias is None else bias
         return self._found(q, k, keys.v, added, window)
@@ -162,7 +162,7 @@ class MultiHeadAttention(nn.Module):
         keys = self.window.behind(prefix, own, lengths).shared_by(self.n_heads)
         begins = lengths + first
         window = self.window.by_text(q, keys.length, begins)
-        q, k, relative = self.relative(q, keys.k, begins)
+        q, k, relative = self.relative(q, keys.k, begins, self.window.places(keys.k))
         return self._found(q, k, keys.v, relative, window)
 
     def _found(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias, window: Restriction) -> Tensor:

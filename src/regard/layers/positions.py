@@ -116,16 +116,19 @@ class Relative(NamedTuple):
 class RelativePositions(nn.Module):
     """Positions inside self-attention, which says how far apart two tokens stand.
 
-    This one says nothing; the others derive from it. The first key stands at position 0.
+    This one says nothing; the others derive from it.
     """
 
     def __init__(self, n_heads: int, base: float = BASE) -> None:
         super().__init__()
 
-    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
-        """q (B, H, T, Dq) from position ``first`` on, k (B, H, S, Dk) from position 0 on.
+    def forward(
+        self, q: Tensor, k: Tensor, first: int | Tensor, places: Tensor | None = None
+    ) -> Relative:
+        """q (B, H, T, Dq) from position ``first`` on, k (B, H, S, Dk) at ``places`` (S,).
 
-        Where texts do not begin together, ``first`` (B,) has a position a text.
+        Where texts do not begin together, ``first`` (B,) has a position a text. Without places,
+        keys stand one a position, from 0 on.
         """
         return Relative(q, k)
 
@@ -140,7 +143,10 @@ class AlibiPositions(RelativePositions):
         self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
 
     @override
-    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
+    def forward(
+        self, q: Tensor, k: Tensor, first: int | Tensor, places: Tensor | None = None
+    ) -> Relative:
+        assert places is None, "slopes are told to keys that stand one a position"
         if isinstance(first, Tensor):
             t, s = masks.positions(q.shape[-2], k.shape[-2], first, q.device)
             return Relative(q, k, -self.slopes[:, None, None] * (t - s).abs())  # (B, H, T, S)
@@ -159,7 +165,9 @@ class RotaryPositions(RelativePositions):
         self.base = base
 
     @override
-    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
+    def forward(
+        self, q: Tensor, k: Tensor, first: int | Tensor, places: Tensor | None = None
+    ) -> Relative:
         if q.shape[-1] % 2 or k.shape[-1] % 2:
             raise ShapeError(
                 f"rotary positions turn pairs of numbers, but heads are {q.shape[-1]} wide; "
@@ -167,6 +175,7 @@ class RotaryPositions(RelativePositions):
             )
         queries, keys = (torch.arange(x.shape[-2], device=x.device) for x in (q, k))
         queries = queries + (first[:, None, None] if isinstance(first, Tensor) else first)
+        keys = keys if places is None else places
         return Relative(rotated(q, queries, self.base), rotated(k, keys, self.base))
 
 

@@ -40,10 +40,10 @@ class AttentionSettings(BaseModel):
 
     def attention_problems(self, window: str) -> Iterator[str]:
         """Why attention with this window cannot be had."""
-        if window == "compressed" and self.positions in ("rotary", "alibi"):
+        if window == "compressed" and self.positions == "alibi":
             yield (
-                f"window 'compressed' joins the keys of several positions, and positions "
-                f"{self.positions!r} are told to each key alone; use sinusoidal or learned ones"
+                "window 'compressed' joins the keys of several positions, and positions 'alibi' "
+                "are told to each key alone; use rotary, sinusoidal or learned ones"
             )
 
 

@@ -82,6 +82,10 @@ class Window(nn.Module):
         """Keys and values that queries see."""
         return kept
 
+    def places(self, keys: Tensor) -> Tensor | None:
+        """Positions (S,) of keys (B, H, S, Dk) that are looked at; None, one a position from 0."""
+        return None
+
     def behind(self, prefix: KeyValues, own: KeyValues, lengths: Tensor) -> KeyValues:
         """Keys and values that queries see of texts behind prefixes of ``lengths`` (B,)."""
         return self.looked_at(own).behind(self.looked_at(prefix), lengths)
@@ -226,6 +230,11 @@ class CompressedWindow(Window):
     def looked_at(self, kept: KeyValues) -> KeyValues:
         assert isinstance(kept, CompressedKeyValues)
         return kept.slots
+
+    @override
+    def places(self, keys: Tensor) -> Tensor:
+        """A slot stands where its last position does, and the null right before the text."""
+        return STRIDE * torch.arange(keys.shape[-2], device=keys.device) - 1
 
     @override
     def behind(self, prefix: KeyValues, own: KeyValues, lengths: Tensor) -> KeyValues:

@@ -11,6 +11,7 @@ from oracles import (
 )
 
 import regard
+from regard.functional.positions import rotated
 from regard.functional.scores import SCORES
 from regard.layers.key_values import CompressedKeyValues
 
@@ -133,7 +134,7 @@ def test_reading_piece_by_piece_keeps_the_same_slots(rng, n_kv_heads, grad):
 @pytest.mark.parametrize("window", ["global", "local_m", "local_p", "block", "compressed"])
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
 def test_behind_prefixes_of_different_lengths_as_behind_each_alone(rng, window, positions):
-    if window == "compressed" and positions != "none":
+    if window == "compressed" and positions == "alibi":
         return  # refused, see below
     layer = attention_of(window=window, half_width=2, positions=positions)
     lengths, x = torch.tensor([5, 3, 0, 7]), torch.randn(4, 12, D, generator=rng).double()
@@ -148,7 +149,23 @@ def test_behind_prefixes_of_different_lengths_as_behind_each_alone(rng, window, 
             torch.testing.assert_close(found[b], alone[0, n + cut :])
 
 
+def test_a_slot_turns_by_where_its_last_position_stands(rng):
+    """One query and one slot: their product is that of a key at position 2, turned plainly."""
+    layer = attention_of(window="compressed", positions="rotary")
+    x = torch.randn(1, 6, D, generator=rng).double()
+    slots = layer.window.looked_at(layer.project(x[:, :3])).k[:, :, 1:]
+    assert layer.window.places(layer.window.looked_at(layer.project(x)).k).tolist() == [-1, 2, 5]
+    q = torch.randn(1, H, 1, D // H, generator=rng).double()
+    products = [
+        (rotated(q, torch.tensor([t])) * rotated(slots, torch.tensor([s]))).sum()
+        for t, s in ((5, 2), (7, 4), (6, 2))
+    ]
+    turned = layer.relative(q, slots, 5, torch.tensor([2]))
+    torch.testing.assert_close((turned.q * turned.k).sum(), products[0])
+    torch.testing.assert_close(products[1], products[0])  # by the distance alone
+    assert not torch.allclose(products[2], products[0])
+
+
 def test_what_cannot_be_compressed_is_refused():
-    for positions in ("rotary", "alibi"):
-        with pytest.raises(regard.ConfigError, match=f"positions {positions!r} are told to each"):
-            regard.MultiHeadAttention(D, H, window="compressed", positions=positions)
+    with pytest.raises(regard.ConfigError, match="positions 'alibi' are told to each"):
+        regard.MultiHeadAttention(D, H, window="compressed", positions="alibi")

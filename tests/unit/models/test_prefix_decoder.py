@@ -19,6 +19,7 @@ PRESET = {"transformer-d": {}, "dmca2018": {}}
 VARIANTS = [
     ("transformer-d", {}),
     ("dmca2018", {}),
+    ("dmca2018", {"positions": "rotary"}),
     ("dmca2018", {"windows": ("compressed",)}),
     ("dmca2018", {"n_kv_heads": 1, "half_width": 3, "norm_first": False}),
     ("dmca2018", {"experts": 4, "expert_layers": (2,)}),
@@ -231,7 +232,7 @@ def test_experts_may_stand_in_some_layers():
         ({"experts": 4, "top_k": 5}, "top_k=5 of experts=4"),
         ({"window": "global"}, "window would do nothing"),
         ({"windows": ["block", "compresed"]}, "unknown window 'compresed'.*compressed"),
-        ({"positions": "rotary"}, "window 'compressed' joins the keys"),
+        ({"positions": "alibi"}, "window 'compressed' joins the keys"),
         ({"normaliser": "hard"}, "this model looks at its own text only"),
     ],
     ids=str,
