@@ -55,8 +55,8 @@ class Call(NamedTuple):
 
     @property
     def half(self) -> bool:
-        """Whether numbers have 16 bits, which most GPU kernels insist on."""
-        return self.factors.q.dtype in (torch.bfloat16, torch.float16)
+        """Whether products are of 16 bits, which most GPU kernels insist on."""
+        return product_type(self.factors.q) in (torch.bfloat16, torch.float16)
 
     @property
     def learned(self) -> bool:

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.functional.attend import weigh
 from regard.functional.packing import PackedMask
-from regard.kernels.call import Call
+from regard.kernels.call import Call, product_type
 
 LONG_FIRST = [
     SDPBackend.CUDNN_ATTENTION,
@@ -128,7 +128,8 @@ def long_texts(call: Call) -> Tensor:
     asks, answers = ((of >= 0)[:, None, None] for of in (texts.queries, texts.keys))
     # Beyond the last text nothing is written, neither what is found nor gradients.
     rows = zip((call.factors.q, call.factors.k, call.v), (asks, answers, answers), strict=True)
-    q, k, v = (torch.where(real, _rows(x), 0.0).contiguous() for x, real in rows)
+    kind = product_type(call.factors.q)
+    q, k, v = (torch.where(real, _rows(x), 0.0).to(kind).contiguous() for x, real in rows)
     found = cast("Tensor", varlen_attn(
         q, k, v, texts.query_bounds, texts.key_bounds, texts.longest, texts.longest,
         scale=call.factors.scale, window_size=(-1, 0) if call.causal else (-1, -1),

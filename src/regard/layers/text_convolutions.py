@@ -2,7 +2,8 @@
 
 A convolution is one product of a matrix with what its kernel sees, which lies side by side: all
 positions at once. A decoder that reads on needs the last (k - 1) · dilation inputs of each layer
-and nothing else, so that a step costs the same wherever it is.
+and nothing else, so that a step costs the same wherever it is. In a packed row, where texts lie end
+to end, a kernel sees zeros in place of what is of another text.
 """
 
 from __future__ import annotations
@@ -43,6 +44,19 @@ def side_by_side(x: Tensor, kernel: int, dilation: int = 1) -> Tensor:
     return torch.cat([x[:, i * dilation : i * dilation + n] for i in range(kernel)], dim=-1)
 
 
+def of_one_text(texts: Tensor, kernel: int, before: int, dilation: int = 1) -> Tensor:
+    """texts (N,) of a packed row -> (N, kernel): which positions that a kernel sees are of its own.
+
+    The first of them stands ``before`` positions before the position itself.
+
+    >>> of_one_text(torch.tensor([0, 0, 1]), kernel=2, before=1).int().tolist()
+    [[0, 1], [1, 1], [0, 1]]
+    """
+    nobody = torch.iinfo(texts.dtype).min
+    around = F.pad(texts, (before, (kernel - 1) * dilation - before), value=nobody)
+    return side_by_side(around[None, :, None], kernel, dilation)[0] == texts.unsqueeze(1)
+
+
 class TextConvolution(nn.Module):
     """A kernel of ``kernel`` positions, ``dilation`` apart; ``product`` is its matrix.
 
@@ -59,18 +73,31 @@ class TextConvolution(nn.Module):
         """Positions that the kernel sees beside one."""
         return (self.kernel - 1) * self.dilation
 
-    def centred(self, x: Tensor) -> Tensor:
-        """x (B, T, d_in), zeros before and behind it -> (B, T, d_out)."""
+    def centred(self, x: Tensor, texts: Tensor | None = None) -> Tensor:
+        """x (B, T, d_in), zeros before and behind it -> (B, T, d_out).
+
+        With ``texts`` (T,) x is a packed row, (1, T, d_in), and so are zeros around each text.
+        """
         before = self.n_past // 2
-        return self._valid(F.pad(x, (0, 0, before, self.n_past - before)))
+        padded = F.pad(x, (0, 0, before, self.n_past - before))
+        return self._valid(padded, texts, before)
 
-    def causal(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, T, d_in) after ``past`` (B, n_past, d_in) -> (B, T, d_out), and the new past."""
+    def causal(
+        self, x: Tensor, past: Tensor, texts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """x (B, T, d_in) after ``past`` (B, n_past, d_in) -> (B, T, d_out), and the new past.
+
+        With ``texts`` (T,) x is a packed row, and nothing is before it.
+        """
         read = torch.cat((past, x), dim=1)
-        return self._valid(read), read[:, x.shape[1] :]
+        return self._valid(read, texts, self.n_past), read[:, x.shape[1] :]
 
-    def _valid(self, x: Tensor) -> Tensor:
-        return self.product(side_by_side(x, self.kernel, self.dilation))
+    def _valid(self, x: Tensor, texts: Tensor | None, before: int) -> Tensor:
+        seen = side_by_side(x, self.kernel, self.dilation)
+        if texts is not None:
+            own = of_one_text(texts, self.kernel, before, self.dilation).unsqueeze(-1)
+            seen = seen.unflatten(-1, (self.kernel, -1)).masked_fill(~own, 0.0).flatten(-2)
+        return self.product(seen)
 
 
 # ------------------------------------------------------------------ gated, of normed weights
@@ -116,13 +143,19 @@ class GatedConvolution(nn.Module):
         self.convolution = TextConvolution(product, kernel)
         self.dropout = Dropout(dropout)
 
-    def centred(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, d_in), mask (B, S, 1) True at real positions -> (B, S, d_out)."""
-        return F.glu(self.convolution.centred(self.dropout(x).masked_fill(~mask, 0.0)))
+    def centred(self, x: Tensor, mask: Tensor, texts: Tensor | None = None) -> Tensor:
+        """x (B, S, d_in), mask (B, S, 1) True at real positions -> (B, S, d_out).
 
-    def causal(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, T, d_in) after ``past`` -> (B, T, d_out), and the new past."""
-        y, past = self.convolution.causal(self.dropout(x), past)
+        With ``texts`` (S,) x is a packed row.
+        """
+        real = self.dropout(x).masked_fill(~mask, 0.0)
+        return F.glu(self.convolution.centred(real, texts))
+
+    def causal(
+        self, x: Tensor, past: Tensor, texts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """x (B, T, d_in) after ``past`` -> (B, T, d_out), and the new past; or a packed row."""
+        y, past = self.convolution.causal(self.dropout(x), past, texts)
         return F.glu(y), past
 
 

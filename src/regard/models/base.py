@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.functional.packing import Packing
 from regard.layers.blocks import make_norm
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.positions import make_positions
@@ -159,3 +160,20 @@ class SequenceModel(GenerativeModel):
     @override
     def read(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
         return self.decoder(ids, memory, state)
+
+
+class PackingModel(SequenceModel):
+    """One that reads texts that lie end to end, (1, N), as well as padded ones."""
+
+    @override
+    def forward(
+        self, source: Tensor, target: Tensor, packing: Packing | None = None, *, lazy: bool = False
+    ) -> Tensor | LazyLogits:
+        if packing is None:
+            return super().forward(source, target, lazy=lazy)
+        states = self.packed_states(source, target, packing)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+
+    def packed_states(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
+        """What the last layer reads of all targets, (1, N, D)."""
+        raise NotImplementedError

@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.functional import masks
+from regard.functional.masks import Mask
+from regard.functional.packing import PackedSide, Packing
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import InputEmbedding
@@ -32,7 +34,7 @@ from regard.layers.key_values import KeyValues, SourceMemory
 from regard.layers.positions import LearnedPositions
 from regard.layers.settings import Count
 from regard.layers.text_convolutions import HALF, GatedConvolution, PastInputs, normed_linear
-from regard.models.base import SequenceModel
+from regard.models.base import PackingModel
 from regard.models.settings import SourceAttentionConfig
 
 
@@ -63,6 +65,14 @@ class ConvS2SConfig(SourceAttentionConfig):
             yield "window 'compressed' joins keys of several heads, and this decoder has one"
 
     @property
+    def packs(self) -> bool:
+        """Kernels for packed texts take inner products, a softmax and no window."""
+        from regard.functional.scores import SCORES  # needs torch, which a configuration does not
+
+        plain = (self.window, self.normaliser) == ("global", "softmax")
+        return plain and SCORES[self.score].factors is not None
+
+    @property
     def d_words(self) -> int:
         """Width of words, queries and keys, given or not."""
         return self.d_embedding or self.d_model
@@ -88,9 +98,9 @@ class ConvS2SEncoderLayer(nn.Module):
         self.convolution = GatedConvolution(d_in, d_out, kernel, dropout=config.dropout)
         self.beside = nn.Identity() if d_in == d_out else normed_linear(d_in, d_out)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, d_in), mask (B, S, 1) -> (B, S, d_out)"""
-        return (self.convolution.centred(x, mask) + self.beside(x)) * HALF
+    def forward(self, x: Tensor, mask: Tensor, texts: Tensor | None) -> Tensor:
+        """x (B, S, d_in), mask (B, S, 1), texts (S,) of a packed row -> (B, S, d_out)"""
+        return (self.convolution.centred(x, mask, texts) + self.beside(x)) * HALF
 
 
 class ConvS2SDecoderLayer(nn.Module):
@@ -106,13 +116,21 @@ class ConvS2SDecoderLayer(nn.Module):
         self.beside = nn.Identity() if d_in == d_out else normed_linear(d_in, d_out)
 
     def forward(
-        self, x: Tensor, words: Tensor, past: Tensor, source: KeyValues, mask: Tensor, first: int
+        self,
+        x: Tensor,
+        words: Tensor,
+        past: Tensor,
+        source: KeyValues,
+        mask: Mask,
+        first: int,
+        texts: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """x (B, T, d_in) of ``words`` (B, T, f), from position ``first`` on, after ``past``.
 
-        Returns (B, T, d_out) and the new past. The mask (B, 1, 1, S) is the source's.
+        Returns (B, T, d_out) and the new past. The mask (B, 1, 1, S) is the source's; of a packed
+        row it is that of its texts, and ``texts`` (T,) says which position is of which.
         """
-        h, past = self.convolution.causal(x, past)
+        h, past = self.convolution.causal(x, past, texts)
         asks = (self.to_query(h) + words) * HALF
         context = self.cross_attention.look(asks, source, mask=mask, first=first)
         h = (self.from_context(context) + h) * HALF
@@ -130,12 +148,14 @@ class ConvS2SEncoder(nn.Module):
         self.layers = nn.ModuleList(ConvS2SEncoderLayer(*layer, config) for layer in layers)
         self.to_memory = normed_linear(layers[-1][1], config.d_words)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, ids: Tensor, mask: Tensor, packed: PackedSide | None = None
+    ) -> tuple[Tensor, Tensor]:
         """ids (B, S), mask (B, S, 1) -> z (B, S, f) and e (B, S, f)"""
-        e = self.embedding(ids)
-        x = self.to_states(e)
+        e = self.embedding(ids, 0 if packed is None else packed.positions)
+        x, texts = self.to_states(e), None if packed is None else packed.texts
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, texts)
         return self.to_memory(x), e
 
 
@@ -158,31 +178,36 @@ class ConvS2SDecoder(nn.Module):
         k = memory.layers[0].k
         return PastInputs(tuple(k.new_zeros(k.shape[0], *past) for past in self.pasts))
 
-    def project(self, z: Tensor, e: Tensor, mask: Tensor) -> tuple[KeyValues, ...]:
+    def project(self, z: Tensor, e: Tensor, n_words: Tensor) -> tuple[KeyValues, ...]:
         """What the encoder gave (B, S, f) -> each layer's keys and values of it.
 
-        A mean of m vectors is shorter than they are, by √m where they are strangers.
+        A mean of m vectors is shorter than they are, by √m where they are strangers; ``n_words``,
+        (B, 1, 1) or (B, S, 1), is the m of their text.
         """
         z = scaled_gradient(z, 1 / (2 * len(self.layers)))
-        n_words = mask.sum(dim=1, keepdim=True).to(z.dtype)  # (B, 1, 1)
-        values = (z + e) * HALF * n_words.sqrt()
+        values = (z + e) * HALF * n_words.to(z.dtype).sqrt()
         layers = cast("Iterable[Any]", self.layers)
         return tuple(layer.cross_attention.project(z, values) for layer in layers)
 
     def forward(
-        self, ids: Tensor, memory: SourceMemory, state: PastInputs
+        self,
+        ids: Tensor,
+        memory: SourceMemory,
+        state: PastInputs,
+        packed: PackedSide | None = None,
     ) -> tuple[Tensor, PastInputs]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, f), and the new state."""
-        words = self.embedding(ids, state.length)
+        first, texts = state.length, None if packed is None else packed.texts
+        words = self.embedding(ids, first if packed is None else packed.positions)
         x, pasts = self.to_states(words), []
         for layer, past, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, now = layer(x, words, past, source, memory.mask, state.length)
+            x, now = layer(x, words, past, source, memory.mask, first, texts)
             pasts.append(now)
         out = self.dropout(self.from_states(x))
         return out, PastInputs(tuple(pasts), state.length + ids.shape[1])
 
 
-class ConvS2S(SequenceModel):
+class ConvS2S(PackingModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
@@ -196,7 +221,16 @@ class ConvS2S(SequenceModel):
         mask = masks.padding(source, pad=self.config.pad_id)
         real = mask[:, 0, 0].unsqueeze(-1)
         z, e = self.encoder(source, real)
-        return SourceMemory(self.decoder.project(z, e, real), mask)
+        n_words = real.sum(dim=1, keepdim=True)
+        return SourceMemory(self.decoder.project(z, e, n_words), mask)
+
+    @override
+    def packed_states(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
+        texts, bounds = packing.source.texts, packing.source.bounds
+        z, e = self.encoder(source, (texts >= 0)[None, :, None], packing.source)
+        n_words = bounds.diff()[texts.clamp(min=0)][None, :, None]
+        memory = SourceMemory(self.decoder.project(z, e, n_words), packing.across())
+        return self.decoder(target, memory, self.start(memory), packing.target)[0]
 
     @override
     def start(self, memory: SourceMemory) -> PastInputs:

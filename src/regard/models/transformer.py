@@ -22,7 +22,7 @@ from regard.functional.packing import PackedMask, Packing
 from regard.layers.blocks import DecoderBlock, EncoderBlock, begin_small
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
-from regard.models.base import LazyLogits, Output, SequenceModel, input_embedding, last_norm, tied
+from regard.models.base import Output, PackingModel, input_embedding, last_norm, tied
 from regard.models.settings import EncoderDecoderConfig, TransformerConfig
 
 
@@ -103,7 +103,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x), DecoderState(tuple(present))
 
 
-class Transformer(SequenceModel):
+class Transformer(PackingModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -117,17 +117,7 @@ class Transformer(SequenceModel):
         self.decoder: TransformerDecoder = TransformerDecoder(config, target)
 
     @override
-    def forward(
-        self, source: Tensor, target: Tensor, packing: Packing | None = None, *, lazy: bool = False
-    ) -> Tensor | LazyLogits:
-        # Texts that lie end to end, (1, N), come with a packing.
-        states = self.states(source, target, packing)
-        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
-
-    @override
-    def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
-        if packing is None:
-            return super().states(source, target)
+    def packed_states(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
         encoded = self.encoder(source, packing.among_sources(), packing.source.positions)
         memory = SourceMemory(self.decoder.project(encoded), packing.across())
         return self.decoder(target, memory, self.start(memory), packing)[0]

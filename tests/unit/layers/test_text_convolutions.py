@@ -52,6 +52,20 @@ def test_a_centred_kernel_sees_both_sides(x, kernel, dilation):
 
 
 @every_shape
+def test_in_a_packed_row_a_kernel_sees_its_own_text_alone(x, kernel, dilation):
+    one, lengths = convolution(kernel, dilation), (4, 1, 6)
+    texts = torch.arange(3, dtype=torch.int32).repeat_interleave(torch.tensor(lengths))
+    row, none = x[:1], x.new_zeros(1, one.n_past, D)
+    alone = row.split(lengths, dim=1)
+    centred = torch.cat([one.centred(text) for text in alone], dim=1)
+    torch.testing.assert_close(one.centred(row, texts), centred)
+    causal = torch.cat([one.causal(text, none)[0] for text in alone], dim=1)
+    torch.testing.assert_close(one.causal(row, none, texts)[0], causal)
+    if kernel > 1:
+        assert not torch.allclose(one.centred(row), centred)
+
+
+@every_shape
 def test_a_causal_kernel_sees_the_past_and_reads_on_from_any_cut(x, kernel, dilation):
     one = convolution(kernel, dilation)
     none = x.new_zeros(B, one.n_past, D)

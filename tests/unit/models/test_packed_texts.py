@@ -6,6 +6,7 @@ import torch
 
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream
+from regard.models.convs2s import ConvS2SConfig
 from regard.models.presets import build
 from regard.models.settings import TransformerConfig
 from regard.training.settings import TrainSettings
@@ -23,31 +24,40 @@ def examples(longest):
     return [Example(text(), text()) for _ in range(40)]
 
 
-def model(**changes):
+SIZES = {
+    TransformerConfig: {"d_model": 24, "n_heads": 3, "n_layers": 2, "d_ff": 40, "dropout": 0.0},
+    ConvS2SConfig: {"d_model": 12, "n_layers": 3, "n_decoder_layers": 2, "dropout": 0.0},
+}
+
+
+def model(family, changes):
     torch.manual_seed(1)
-    settings = {"d_model": 24, "n_heads": 3, "n_layers": 2, "d_ff": 40, "dropout": 0.0}
-    config = TransformerConfig(n_source_vocab=V, n_target_vocab=V, **(settings | changes))
+    settings = {"n_source_vocab": V, "n_target_vocab": V, **SIZES[family], **changes}
+    config = family(**settings)
     assert config.packs
     return build(config).double().train()
 
 
 CASES = [
-    {"positions": "sinusoidal"},
-    {"positions": "learned"},
-    {"positions": "index"},
-    {"positions": "none"},
-    {"norm_first": True},
-    {"score": "content"},
-    {"score": "general"},
-    {"join": "concat"},
+    (TransformerConfig, {"positions": "sinusoidal"}),
+    (TransformerConfig, {"positions": "learned"}),
+    (TransformerConfig, {"positions": "index"}),
+    (TransformerConfig, {"positions": "none"}),
+    (TransformerConfig, {"norm_first": True}),
+    (TransformerConfig, {"score": "content"}),
+    (TransformerConfig, {"score": "general"}),
+    (TransformerConfig, {"join": "concat"}),
+    (ConvS2SConfig, {}),
+    (ConvS2SConfig, {"kernel": 4, "top_layers": ((20, 1), (12, 5))}),
+    (ConvS2SConfig, {"score": "general", "d_embedding": 10}),
 ]
 
 
-@pytest.mark.parametrize("changes", CASES, ids=str)
+@pytest.mark.parametrize(("family", "changes"), CASES, ids=str)
 @pytest.mark.parametrize("longest", [12, 150], ids=["in groups", "too long for groups"])
-def test_packed_and_padded_texts_give_the_same_loss_and_gradients(changes, longest):
+def test_packed_and_padded_texts_give_the_same_loss_and_gradients(family, changes, longest):
     texts = examples(longest)
-    one = model(**changes)
+    one = model(family, changes)
     loss_of = TokenLoss(TrainSettings(max_steps=1))
     packed = packed_stream(texts, batch_tokens=256, seed=1).next()
     assert (packed.sizes["block"] == 0) == (longest > 128)
@@ -59,10 +69,11 @@ def test_packed_and_padded_texts_give_the_same_loss_and_gradients(changes, longe
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("family", [TransformerConfig, ConvS2SConfig])
 @pytest.mark.parametrize(
     "changes",
     [{"score": "additive"}, {"score": "location"}, {"window": "local_m"}, {"normaliser": "hard"}],
     ids=str,
 )
-def test_what_packed_kernels_cannot_do_is_not_packed(changes):
-    assert not TransformerConfig(n_source_vocab=V, n_target_vocab=V, **changes).packs
+def test_what_packed_kernels_cannot_do_is_not_packed(family, changes):
+    assert not family(n_source_vocab=V, n_target_vocab=V, **changes).packs
