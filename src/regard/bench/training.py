@@ -142,15 +142,15 @@ def systems_rows(
     limits: dict[str, str] = {}
 
     def start(name: str) -> Work:
-        config = system(name, size, vocab)
-        work = our_training(config, text, device=plan.device, precision=precision)
+        config = resolved(SYSTEMS[name], size, vocab)
+        work = counted_training(config, text, device=plan.device, precision=precision)
         work.run()
         limits[name] = limit(work.run, plan.device)
-        return replace(work, flops=training_flops(config, text))
+        return work
 
     def plain() -> Work:
         with torch.device("meta"):
-            wanted = n_parameters(build(system(MEASURE, size, vocab)))
+            wanted = n_parameters(build(resolved(SYSTEMS[MEASURE], size, vocab)))
         model = plain_gru(vocab, wanted)
         return padded_training(model, text.batches, plan.device, precision)
 
@@ -161,9 +161,9 @@ def systems_rows(
     return [replace(row, limit=limits.get(row.how)) for row in rows]
 
 
-def system(name: str, size: str, vocab: int) -> SequenceConfig:
-    """A system of the table in a size."""
-    settings = SYSTEMS[name].model_copy(update={"size": size})
+def resolved(settings: ModelSettings, size: str, vocab: int) -> SequenceConfig:
+    """A system in a size."""
+    settings = settings.model_copy(update={"size": size})
     return resolve(settings, n_source_vocab=vocab, n_target_vocab=vocab, shared_vocab=True)
 
 
@@ -283,3 +283,11 @@ def our_training(
     assert n_tokens == text.n_target_tokens, "everybody learns from the same sentences"
     objective = TokenLoss(settings, compiled=packed)
     return our_updates(model, objective, batches, settings, device, captured=packed or tiled)
+
+
+def counted_training(
+    config: SequenceConfig, text: Sentences, *, device: torch.device, precision: str
+) -> Work:
+    """The same, with the FLOPs of its own formula."""
+    work = our_training(config, text, device=device, precision=precision)
+    return replace(work, flops=training_flops(config, text))
