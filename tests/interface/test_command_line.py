@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from regard.cli.main import main
@@ -42,6 +43,17 @@ def test_help_needs_nothing_that_is_slow_to_import():
     assert done.returncode == 0
     for verb in ("demo", "train", "translate", "evaluate", "score", "info", "models", "recipes"):
         assert verb in done.stdout
+
+
+def test_a_gpu_out_of_memory_is_told_in_a_line(monkeypatch, capsys):
+    def run(_words):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 28.00 MiB. GPU 0 has")
+
+    monkeypatch.setattr("regard.cli.main._run", run)
+    assert main([]) == 2
+    told = capsys.readouterr().err
+    assert "too little memory" in told
+    assert told.count("\n") == 1
 
 
 def test_import_regard_needs_no_torch():

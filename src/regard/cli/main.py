@@ -17,8 +17,15 @@ from regard.core.signals import Stop, raise_stop, signals_to
 
 _LONGEST = 4000
 """Signs of a message."""
-_PANIC = "PanicException"
-"""What libraries in Rust raise in distress: no Exception, and of no module that could be named."""
+_GIVEN_UP = {
+    "PanicException": "a library gave up on this input: {}",
+    "OutOfMemoryError": (
+        "the GPU has too little memory left for this; take smaller batches (--batch-tokens, where "
+        "there is that flag), fewer runs or beams at once, or --device cpu"
+    ),
+}
+"""Errors by name: what libraries in Rust raise in distress, which is no Exception and of no module
+that could be named; and torch's, which is not imported for its name."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -47,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _failed(_told(error))
     except BaseException as error:
-        if type(error).__name__ != _PANIC:
+        if type(error).__name__ not in _GIVEN_UP:
             raise
-        return _failed(f"a library gave up on this input: {error}")
+        return _failed(_GIVEN_UP[type(error).__name__].format(error))
 
 
 def _run(words: Sequence[str]) -> int:

@@ -82,9 +82,7 @@ class TextConvolution(nn.Module):
         padded = F.pad(x, (0, 0, before, self.n_past - before))
         return self._valid(padded, texts, before)
 
-    def causal(
-        self, x: Tensor, past: Tensor, texts: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def causal(self, x: Tensor, past: Tensor, texts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, d_in) after ``past`` (B, n_past, d_in) -> (B, T, d_out), and the new past.
 
         With ``texts`` (T,) x is a packed row, and nothing is before it.
@@ -151,9 +149,7 @@ class GatedConvolution(nn.Module):
         real = self.dropout(x).masked_fill(~mask, 0.0)
         return F.glu(self.convolution.centred(real, texts))
 
-    def causal(
-        self, x: Tensor, past: Tensor, texts: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def causal(self, x: Tensor, past: Tensor, texts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, d_in) after ``past`` -> (B, T, d_out), and the new past; or a packed row."""
         y, past = self.convolution.causal(self.dropout(x), past, texts)
         return F.glu(y), past
