@@ -32,7 +32,7 @@ from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
 from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings
-from regard.training.token_loss import TokenLoss
+from regard.training.token_loss import TokenLoss, reads_packed
 
 LABEL_SMOOTHING = 0.1
 N_BATCHES = {"cpu": 4, "cuda": 8}
@@ -129,7 +129,12 @@ def contenders(
 
     if OURS in who:
         ours = partial(our_training, config, text, device=device, precision=precision)
-        yield Contender(OURS, "packed, compiled" if packs(config, device) else "", precision, ours)
+        yield Contender(
+            OURS,
+            "packed, compiled" if reads_packed(config, device, precision) else "",
+            precision,
+            ours,
+        )
     for peer in PEERS:
         for way in peer.ways(device) if peer.name in who else ():
             yield Contender(peer.name, way, precision, partial(start, peer, bool(way)))
@@ -256,11 +261,6 @@ def padded_training(
     return plain_updates(model, batches, loss, device, precision, compiled=compiled, dynamic=True)
 
 
-def packs(config: SequenceConfig, device: torch.device) -> bool:
-    """Whether a training there packs its batches, compiles its kernels and records its updates."""
-    return device.type == "cuda" and config.packs
-
-
 def records(config: SequenceConfig, device: torch.device) -> bool:
     """Whether a training there pads its batches to few shapes and records their updates."""
     return device.type == "cuda" and config.records
@@ -271,7 +271,8 @@ def our_training(
 ) -> Work:
     """Train on the sentences once, in batches of our own making."""
     torch.manual_seed(0)
-    model, packed, tiled = build(config), packs(config, device), records(config, device)
+    model, packed = build(config), reads_packed(config, device, precision)
+    tiled = records(config, device) and not packed
     how = {"precision": precision, "label_smoothing": LABEL_SMOOTHING, "clip": CLIP}
     settings = TrainSettings.model_validate({"max_steps": SHORT, **how})
     batches = text.batches
@@ -288,6 +289,6 @@ def our_training(
 def counted_training(
     config: SequenceConfig, text: Sentences, *, device: torch.device, precision: str
 ) -> Work:
-    """The same, with the FLOPs of its own formula."""
+    """Train on the sentences once, with the FLOPs of this system."""
     work = our_training(config, text, device=device, precision=precision)
     return replace(work, flops=training_flops(config, text))

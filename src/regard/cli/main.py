@@ -21,7 +21,7 @@ _GIVEN_UP = {
     "PanicException": "a library gave up on this input: {}",
     "OutOfMemoryError": (
         "the GPU has too little memory left for this; take smaller batches (--batch-tokens, where "
-        "there is that flag), fewer runs or beams at once, or --device cpu"
+        "there is that flag), fewer runs or beams at once, or --device cpu ({})"
     ),
 }
 """Errors by name: what libraries in Rust raise in distress, which is no Exception and of no module

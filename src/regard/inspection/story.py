@@ -275,12 +275,17 @@ def _windowed(attention: MultiHeadAttention, calls: Calls, head: int) -> Windowe
 def _slots_made_of(
     attention: MultiHeadAttention, window: CompressedWindow, calls: Calls, head: int
 ) -> tuple[Array, Array]:
-    """The keys of all positions (N, Dk), and each through its part of the convolution."""
+    """The keys of all positions (N, Dk), and each through its part of the convolution.
+
+    Where positions turn keys, a part is turned as its slot is, so that parts add up to the slot.
+    """
     at = head * attention.n_kv_heads // attention.n_heads  # heads may share keys
     keys = calls[attention.to_k].output[0].unflatten(-1, (attention.n_kv_heads, -1))[:, at]
     kernel = window.to_key[at].unflatten(0, (STRIDE, -1)).to(keys.dtype)  # (3, Dk, Dk)
-    parts = torch.einsum("tk,tkj->tj", keys, kernel[torch.arange(len(keys)) % STRIDE])
-    return _array(keys), _array(parts)
+    positions = torch.arange(len(keys), device=keys.device)
+    parts = torch.einsum("tk,tkj->tj", keys, kernel[positions % STRIDE])[None, None]
+    stand = (positions // STRIDE + 1) * STRIDE - 1  # where the slot's last position is
+    return _array(keys), _array(attention.relative(parts, parts, 0, stand).k[0, 0])
 
 
 def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:

@@ -140,9 +140,12 @@ class Call(NamedTuple):
 
 
 def product_type(x: Tensor) -> torch.dtype:
-    """The type in which products with x are computed: that of autocast where it is on."""
+    """The type in which products with x are computed: that of autocast, where it is on.
+
+    Autocast leaves doubles as they are.
+    """
     kind = x.device.type
-    autocast = not x.is_meta and torch.is_autocast_enabled(kind)
+    autocast = x.dtype != torch.float64 and not x.is_meta and torch.is_autocast_enabled(kind)
     return torch.get_autocast_dtype(kind) if autocast else x.dtype
 
 

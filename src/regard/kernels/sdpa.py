@@ -112,7 +112,8 @@ def short_texts(call: Call) -> Tensor:
     from regard.kernels.gpu.packed_attention import attend_packed  # needs Triton
 
     texts = cast("PackedMask", call.mask)
-    q, k, v = (_rows(x) for x in (call.factors.q, call.factors.k, call.v))
+    kind = product_type(call.factors.q)  # of all three, which a sum with float32 may have left
+    q, k, v = (_rows(x).to(kind) for x in (call.factors.q, call.factors.k, call.v))
     found, _ = attend_packed(
         q, k, v, texts.queries, texts.keys, texts.spans, call.factors.scale, call.causal,
         texts.block,

@@ -22,6 +22,10 @@ from regard.kernels.gpu import HAS_TRITON
 SHORT, SHORT_HALF, SHORT_LEARNED = 32, 64, 256
 """On a CPU, torch's fused kernel gains nothing below this many queries and keys: in float32, in 16
 bits, and in 16 bits where gradients are wanted, which it is four times slower at."""
+GROUPED_WIDTHS = (16, 32, 64, 128)
+"""Of heads, that our kernel for groups of packed texts is made for."""
+FLASH_WIDTH, FLASH_STEP = 256, 8
+"""The widest heads that flash attention takes, and of what all widths are a multiple."""
 LONG = 1024
 """From this many queries and keys on, a GPU's kernel is worth choosing by hand."""
 
@@ -53,8 +57,22 @@ def _short_texts(call: Call) -> bool:
         and call.on_gpu
         and HAS_TRITON
         and call.v.shape[-1] == width
-        and width in (16, 32, 64, 128)
+        and width in GROUPED_WIDTHS
     )
+
+
+def _long_texts(call: Call) -> bool:
+    packed = isinstance(call.mask, PackedMask) and _plain(call)
+    return packed and _half_on_gpu(call) and _flash_takes(call.factors.q.shape[-1])
+
+
+def _flash_takes(width: int) -> bool:
+    return width <= FLASH_WIDTH and width % FLASH_STEP == 0
+
+
+def packed_kernel(width: int, *, half: bool) -> bool:
+    """Whether a GPU has a kernel for packed short texts and heads so wide, in 16 bits or not."""
+    return (HAS_TRITON and width in GROUPED_WIDTHS) or (half and _flash_takes(width))
 
 
 def _few(call: Call) -> bool:
@@ -100,9 +118,9 @@ TABLE: tuple[Kernel, ...] = (
     ),
     Kernel(
         "long texts",
-        lambda call: isinstance(call.mask, PackedMask) and _plain(call) and _half_on_gpu(call),
+        _long_texts,
         sdpa.long_texts,
-        "packed texts of any length in 16 bits, on a GPU",
+        f"packed texts of any length in 16 bits, heads at most {FLASH_WIDTH} wide, on a GPU",
         "torch's variable-length flash attention: memory and time of each text alone",
     ),
     Kernel(

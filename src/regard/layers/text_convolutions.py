@@ -76,7 +76,7 @@ class TextConvolution(nn.Module):
     def centred(self, x: Tensor, texts: Tensor | None = None) -> Tensor:
         """x (B, T, d_in), zeros before and behind it -> (B, T, d_out).
 
-        With ``texts`` (T,) x is a packed row, (1, T, d_in), and so are zeros around each text.
+        With ``texts`` (T,) x is a packed row, (1, T, d_in), and zeros stand around each text in it.
         """
         before = self.n_past // 2
         padded = F.pad(x, (0, 0, before, self.n_past - before))

@@ -133,7 +133,10 @@ class SequenceModel(GenerativeModel):
 
     def forward(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
         """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
-        states = self.states(source, target)
+        return self.said(self.states(source, target), lazy)
+
+    def said(self, states: Tensor, lazy: bool) -> Tensor | LazyLogits:
+        """States (…, D) -> logits (…, V), or what they are made of."""
         return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def read_ids(self, source: Tensor, target: Tensor) -> Tensor:
@@ -171,8 +174,7 @@ class PackingModel(SequenceModel):
     ) -> Tensor | LazyLogits:
         if packing is None:
             return super().forward(source, target, lazy=lazy)
-        states = self.packed_states(source, target, packing)
-        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+        return self.said(self.packed_states(source, target, packing), lazy)
 
     def packed_states(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
         """What the last layer reads of all targets, (1, N, D)."""

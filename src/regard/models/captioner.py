@@ -133,8 +133,7 @@ class CaptionModel(SequenceModel):
         ``of`` (R,) says which picture each target is of, where there are not as many; a picture is
         encoded once for all its targets.
         """
-        states = self.states(source, target, of)
-        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+        return self.said(self.states(source, target, of), lazy)
 
     @override
     def states(self, source: Tensor, target: Tensor, of: Tensor | None = None) -> Tensor:

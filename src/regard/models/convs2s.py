@@ -35,7 +35,7 @@ from regard.layers.positions import LearnedPositions
 from regard.layers.settings import Count
 from regard.layers.text_convolutions import HALF, GatedConvolution, PastInputs, normed_linear
 from regard.models.base import PackingModel
-from regard.models.settings import SourceAttentionConfig
+from regard.models.settings import SourceAttentionConfig, packs_plainly
 
 
 class ConvS2SConfig(SourceAttentionConfig):
@@ -67,10 +67,12 @@ class ConvS2SConfig(SourceAttentionConfig):
     @property
     def packs(self) -> bool:
         """Kernels for packed texts take inner products, a softmax and no window."""
-        from regard.functional.scores import SCORES  # needs torch, which a configuration does not
+        return packs_plainly(self.score, self.normaliser, (self.window,))
 
-        plain = (self.window, self.normaliser) == ("global", "softmax")
-        return plain and SCORES[self.score].factors is not None
+    @property
+    def packed_width(self) -> int:
+        """Of the one head that a layer has."""
+        return self.d_words
 
     @property
     def d_words(self) -> int:

@@ -132,13 +132,10 @@ class PrefixDecoder(SequenceModel):
     ) -> Any:
         """Logits of the target (B, T, V), or ``BothLogits`` with those of the source, too."""
         whole, written = self._read_at_once(source, target)
-        logits = self._said(written, lazy)
+        logits = self.said(written, lazy)
         if not with_source:
             return logits
-        return BothLogits(self._said(whole[:, : source.shape[1] - 1], lazy), logits)
-
-    def _said(self, states: Tensor, lazy: bool) -> Tensor | LazyLogits:
-        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+        return BothLogits(self.said(whole[:, : source.shape[1] - 1], lazy), logits)
 
     @override
     def states(self, source: Tensor, target: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ registries and are looked up where a model is resolved and built (``regard.model
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -66,6 +66,14 @@ class ModelConfig(BaseModel):
 Config = TypeVar("Config", bound=ModelConfig)
 
 
+def packs_plainly(score: str, normaliser: str, windows: Iterable[str]) -> bool:
+    """Whether kernels for packed texts know the attention: products, a softmax, all keys seen."""
+    from regard.functional.scores import SCORES  # needs torch, which a configuration does not
+
+    plain = ({*windows}, normaliser) == ({"global"}, "softmax")
+    return plain and SCORES[score].factors is not None
+
+
 def without_dropout(config: Config) -> Config:
     """The same architecture, in which training leaves nothing out."""
     names = {"dropout", "token_dropout", "drop_path"} & {*type(config).model_fields}
@@ -77,6 +85,11 @@ class SequenceConfig(ModelConfig):
 
     PREDICTS_SOURCE: ClassVar[bool] = False
     """Whether a model can learn to predict the tokens of the source, too (``data.loss_on``)."""
+
+    @property
+    def packed_width(self) -> int:
+        """Of one that ``packs``: the width of its heads, which kernels are made for."""
+        raise NotImplementedError
 
     n_source_vocab: Count
     n_target_vocab: Count
@@ -264,18 +277,20 @@ class TransformerConfig(SequenceConfig, EncoderDecoderConfig):
             )
 
     @property
+    def packed_width(self) -> int:
+        """That of every head."""
+        return self.head_width
+
+    @property
     def packs(self) -> bool:
         """Kernels for packed texts take inner products, a softmax, no window and no bias.
 
         A packed row is many texts, of which stochastic depth would skip all or none; and experts
         must be told its padding.
         """
-        from regard.functional.scores import SCORES  # needs torch, which a configuration does not
-
         added = self.positions in ("sinusoidal", "learned", "index", "none")
-        plain = ({*self.window_names}, self.normaliser) == ({"global"}, "softmax") and added
         whole = (self.hidden_source_id, self.experts) == (None, None) and self.drop_path == 0
-        return plain and whole and SCORES[self.score].factors is not None
+        return added and whole and packs_plainly(self.score, self.normaliser, self.window_names)
 
 
 class TextConfig(BlocksConfig):

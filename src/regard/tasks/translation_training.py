@@ -58,7 +58,7 @@ from regard.training.distributed import divided
 from regard.training.expected_reward import ExpectedReward
 from regard.training.flops import BACKWARD, FlopFormula, flop_formula
 from regard.training.losses import Objective
-from regard.training.token_loss import TokenLoss, check_loss_on
+from regard.training.token_loss import TokenLoss, check_loss_on, reads_packed
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
@@ -165,13 +165,14 @@ class PreparedTranslation(Prepared):
     @override
     def same_shapes(self) -> bool:
         """Where texts lie end to end: on a GPU, if the model can read them so."""
-        return self.config.packs and self._all_known
+        packed = reads_packed(self.config, self.device, self.recipe.train.precision)
+        return packed and self._all_known
 
     @property
     @override
     def few_shapes(self) -> bool:
         """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
-        return self.config.records and self._all_known
+        return self.config.records and self._all_known and not self.same_shapes
 
     @property
     def _all_known(self) -> bool:

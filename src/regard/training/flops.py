@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.window import STRIDE, BlockWindow
+from regard.layers.window import STRIDE, BlockWindow, MonotonicWindow, Window
 from regard.models.base import SequenceModel
 from regard.models.encoder import Encoder
 
@@ -31,12 +31,12 @@ BACKWARD = 3
 
 @dataclass(frozen=True, slots=True)
 class FlopFormula:
-    """FLOPs of a forward pass for one pair: c · (1, S, T, S², T², S·T), less what blocks spare."""
+    """FLOPs of a forward pass for one pair: c · (1, S, T, S², T², S·T), less what windows spare."""
 
     coefficients: tuple[float, ...]
-    blocks: tuple[tuple[float, int], ...] = ()
-    """Of each layer where source and target are one text and a query meets the keys of its block
-    alone: FLOPs of a query with a key, and the positions of a block."""
+    windows: tuple[tuple[float, int], ...] = ()
+    """Of each layer where source and target are one text and a query meets the keys of its window
+    alone: FLOPs of a query with a key, and the keys that it meets."""
 
     def forward(self, n_source: float, n_target: float) -> float:
         """FLOPs of one pair, forward only."""
@@ -45,7 +45,7 @@ class FlopFormula:
 
     def _spared(self, n: NDArray[np.float64]) -> float:
         """Of texts of so many tokens (N,), beside a count in which every query meets every key."""
-        return sum(pair * float((n * (n - width).clip(0)).sum()) for pair, width in self.blocks)
+        return sum(pair * float((n * (n - width).clip(0)).sum()) for pair, width in self.windows)
 
     def training(self, n_rows: int, n_source: int, n_target: int) -> float:
         """FLOPs of a training step on a padded batch."""
@@ -70,17 +70,24 @@ def flop_formula(model: SequenceModel, *, with_source: bool = False) -> FlopForm
     counts = [count_forward(skeleton, *pair, with_source=with_source) for pair in lengths]
     rows = np.array([_terms(*pair) for pair in lengths], dtype=np.float64)
     found = np.linalg.solve(rows, np.array(counts, dtype=np.float64))
-    return FlopFormula(tuple(found), _blocks(model))
+    return FlopFormula(tuple(found), _windows(model))
 
 
-def _blocks(model: SequenceModel) -> tuple[tuple[float, int], ...]:
-    """Layers whose windows are blocks; the readable kernel, which was counted, meets all keys."""
+def _windows(model: SequenceModel) -> tuple[tuple[float, int], ...]:
+    """Layers with narrow windows; the readable kernel, which was counted, meets all keys."""
     attentions = [one for one in model.modules() if isinstance(one, MultiHeadAttention)]
     return tuple(
-        (2.0 * (one.to_q.out_features + one.to_out.in_features), 2 * one.window.half_width)
+        (2.0 * (one.to_q.out_features + one.to_out.in_features), width)
         for one in (attentions if model.reads_as_one else ())
-        if isinstance(one.window, BlockWindow)
+        if (width := _keys_met(one.window)) is not None
     )
+
+
+def _keys_met(window: Window) -> int | None:
+    """By a query whose future is hidden; None where it meets all keys."""
+    if isinstance(window, BlockWindow):
+        return 2 * window.half_width
+    return window.half_width + 1 if isinstance(window, MonotonicWindow) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.data.settings import LossOn
 from regard.functional.packing import PackedSide, Packing
+from regard.kernels.table import packed_kernel
 from regard.models.base import LazyLogits, SequenceModel
 from regard.models.prefix_decoder import BothLogits
 from regard.models.settings import SequenceConfig
@@ -26,6 +27,7 @@ from regard.training.losses import (
 from regard.training.reinforce import Baseline, accounts, surrogate
 from regard.training.schedules import forced_share
 from regard.training.settings import TrainSettings
+from regard.training.update import uses_bf16
 
 
 class TokenLoss(Objective):
@@ -109,6 +111,13 @@ def _lazy_logits(model: SequenceModel, source: Tensor, target: Tensor, more: Any
 def _both_logits(model: SequenceModel, source: Tensor, target: Tensor, _more: Any) -> BothLogits:
     """Of all tokens of the source but the first, and of all target tokens."""
     return model(source, target, lazy=True, with_source=True)
+
+
+def reads_packed(config: SequenceConfig, device: torch.device, precision: str) -> bool:
+    """Whether a training there lays texts end to end: on a GPU that has a kernel for the heads."""
+    if device.type != "cuda" or not config.packs:
+        return False
+    return packed_kernel(config.packed_width, half=uses_bf16(device, precision))
 
 
 def check_loss_on(loss_on: LossOn, config: SequenceConfig, settings: TrainSettings) -> None:

@@ -298,10 +298,11 @@ def test_layers_of_local_blocks_and_of_compressed_memory_are_told_in_turn():
     close(story.logits, vector(logits[3]))
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize("head", [0, 2])
 @torch.no_grad()
-def test_the_key_of_a_slot_is_the_sum_of_what_its_positions_add(head):
-    model = system("dmca2018")
+def test_the_key_of_a_slot_is_the_sum_of_what_its_positions_add(head, positions):
+    model = system("dmca2018", positions=positions)
     story, _, record = read_apart(model, "decoder.self.compressed", 0, 4, head=head)
     slots = record.k[head][1:]  # behind the null
     whole = story.window.parts[: 3 * len(slots)].reshape(len(slots), 3, -1)

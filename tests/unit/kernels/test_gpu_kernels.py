@@ -221,3 +221,14 @@ def test_attention_over_rows_of_one_length_is_attention(rng, T):
     torch.testing.assert_close(
         torch.autograd.grad(found, qkv, slope), torch.autograd.grad(wanted, qkv, slope)
     )
+
+
+def test_short_texts_take_sums_with_float32_under_autocast(rng):
+    """Queries and values to which float32 was added, beside keys of 16 bits: one type for all."""
+    texts = packed_rows(torch.ones(3, 5, dtype=torch.bool))
+    q, k, v = torch.randn(3, 1, 2, 15, 16, generator=rng)
+    wanted = sdpa.short_texts(texts_call(q, k, v, texts))
+    with torch.autocast("cpu", torch.float16):  # the interpreter has no bf16
+        found = sdpa.short_texts(texts_call(q, k.half(), v, texts))
+    assert found.dtype == torch.float16
+    torch.testing.assert_close(found.float(), wanted, rtol=0.02, atol=0.02)

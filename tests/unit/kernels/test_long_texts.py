@@ -11,7 +11,7 @@ import torch
 from regard.functional.attend import attend
 from regard.functional.packing import PackedMask
 from regard.functional.scores import scaled_dot_factors
-from regard.kernels import sdpa
+from regard.kernels import sdpa, table
 from regard.kernels.call import Call
 
 LENGTHS, N = (3, 1, 5), 12
@@ -75,3 +75,43 @@ def test_what_is_in_no_text_is_nothing_and_learns_nothing(rng, monkeypatch, caus
     for got, right in zip(grads, torch.autograd.grad(wanted, given, slope), strict=True):
         torch.testing.assert_close(got[:, :, :n], right[:, :, :n])
         assert not got[:, :, n:].any()
+
+
+def test_products_of_sums_with_float32_are_of_one_type(rng, monkeypatch):
+    """Queries and values to which float32 was added, under autocast, beside keys of 16 bits."""
+    seen_types = []
+    stand_in = ModuleType("torch.nn.attention.varlen")
+
+    def varlen_attn(q, k, v, *_bounds, scale, window_size):
+        seen_types.extend(x.dtype for x in (q, k, v))
+        return v
+
+    stand_in.varlen_attn = varlen_attn
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", stand_in)
+    q, k, v = (torch.randn(1, 1, N, 4, generator=rng) for _ in range(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        call = Call(scaled_dot_factors(q, k.bfloat16()), v, texts(), causal=False)
+        assert call.half
+        sdpa.long_texts(call)
+        doubles = Call(scaled_dot_factors(q.double(), k.double()), v.double(), None, causal=False)
+        assert not doubles.half  # autocast leaves them alone
+    assert seen_types == [torch.bfloat16] * 3
+
+
+@pytest.mark.parametrize(
+    ("width", "half", "name"),
+    [
+        (64, False, "short texts"),
+        (256, True, "long texts"),
+        (256, False, "sdpa"),
+        (512, True, "sdpa"),
+        (20, True, "sdpa"),
+    ],
+)
+def test_texts_are_packed_where_a_kernel_is_made_for_the_width(monkeypatch, width, half, name):
+    monkeypatch.setattr(Call, "on_gpu", property(lambda _call: True))
+    monkeypatch.setattr(table, "HAS_TRITON", True)
+    x = torch.zeros(1, 1, N, width, dtype=torch.bfloat16 if half else torch.float32)
+    grouped = texts()._replace(block=64)
+    assert table.choose(Call(scaled_dot_factors(x, x), x, grouped, causal=False)).name == name
+    assert table.packed_kernel(width, half=half) == (name != "sdpa")

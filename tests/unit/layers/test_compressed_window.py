@@ -1,5 +1,7 @@
 """The windows of long texts, ``block`` and ``compressed``: by loops, and the laws of the future."""
 
+import math
+
 import pytest
 import torch
 from oracles import (
@@ -149,21 +151,17 @@ def test_behind_prefixes_of_different_lengths_as_behind_each_alone(rng, window, 
             torch.testing.assert_close(found[b], alone[0, n + cut :])
 
 
-def test_a_slot_turns_by_where_its_last_position_stands(rng):
-    """One query and one slot: their product is that of a key at position 2, turned plainly."""
+def test_queries_turn_by_where_they_stand_and_slots_by_their_last_position(rng):
     layer = attention_of(window="compressed", positions="rotary")
-    x = torch.randn(1, 6, D, generator=rng).double()
-    slots = layer.window.looked_at(layer.project(x[:, :3])).k[:, :, 1:]
-    assert layer.window.places(layer.window.looked_at(layer.project(x)).k).tolist() == [-1, 2, 5]
-    q = torch.randn(1, H, 1, D // H, generator=rng).double()
-    products = [
-        (rotated(q, torch.tensor([t])) * rotated(slots, torch.tensor([s]))).sum()
-        for t, s in ((5, 2), (7, 4), (6, 2))
-    ]
-    turned = layer.relative(q, slots, 5, torch.tensor([2]))
-    torch.testing.assert_close((turned.q * turned.k).sum(), products[0])
-    torch.testing.assert_close(products[1], products[0])  # by the distance alone
-    assert not torch.allclose(products[2], products[0])
+    x = torch.randn(2, 8, D, generator=rng).double()
+    slots = layer.window.looked_at(layer.project(x))  # the null, and two of three positions
+    q = layer.to_q(x).unflatten(-1, (H, -1)).transpose(1, 2)
+    t, places = torch.arange(8), torch.tensor([-1, 2, 5])
+    scores = rotated(q, t) @ rotated(slots.k, places).mT / math.sqrt(q.shape[-1])
+    hidden = places > t[:, None]
+    weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    wanted = layer.to_out((weights @ slots.v).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(layer(x, causal=True), wanted)
 
 
 def test_what_cannot_be_compressed_is_refused():

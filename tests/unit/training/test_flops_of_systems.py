@@ -78,8 +78,9 @@ def test_the_formula_holds_where_keys_are_compressed():
     assert formula.forward(50, 20) == pytest.approx(count_forward(model, 50, 20), rel=0.02)
 
 
-def test_a_block_costs_its_own_keys_only():
-    """Of texts within one block nothing is spared; each further position meets a block of keys."""
+@pytest.mark.parametrize(("window", "keys"), [("block", 20), ("local_m", 11)])
+def test_a_window_costs_the_keys_that_it_meets(window, keys):
+    """Of texts within one window nothing is spared; each further position meets as many keys."""
 
     def formula(window):
         settings = ModelSettings(
@@ -87,15 +88,15 @@ def test_a_block_costs_its_own_keys_only():
         )
         return flop_formula(build(resolve(settings, **SIZES)))
 
-    whole, blocks = formula("global"), formula("block")  # of 20 positions: half_width is 10
-    assert blocks.forward(12, 8) == pytest.approx(whole.forward(12, 8))
+    whole, narrow = formula("global"), formula(window)  # half_width is 10
+    assert narrow.forward(keys - 8, 8) == pytest.approx(whole.forward(keys - 8, 8))
     a_pair = 2 * 2 * (8 + 8)  # layers × (multiply, add) × (q·k, weights·v)
-    assert whole.forward(600, 400) - blocks.forward(600, 400) == pytest.approx(
-        a_pair * 1000 * (1000 - 20)
+    assert whole.forward(600, 400) - narrow.forward(600, 400) == pytest.approx(
+        a_pair * 1000 * (1000 - keys)
     )
     lengths = np.array([600, 3]), np.array([400, 2])
-    assert blocks.training_each(*lengths) == pytest.approx(
-        BACKWARD * (blocks.forward(600, 400) + blocks.forward(3, 2))
+    assert narrow.training_each(*lengths) == pytest.approx(
+        BACKWARD * (narrow.forward(600, 400) + narrow.forward(3, 2))
     )
 
 
