@@ -67,7 +67,7 @@ def test_a_link_with_a_bad_what_if_keeps_the_good_ones(visit, run):
     expect(page.locator(".active li")).to_have_count(1)
     look = run.explain(SOURCE, edit=ABLATE)
     expect(page.locator("#said")).to_have_text(look.translation)
-    assert "99" not in page.url
+    assert "99" not in page.url.partition("#")[2]  # a port may have it
     page.get_by_role("button", name="Undo all").click()
     expect(page.locator("#switches .trouble")).to_have_count(0)
 
