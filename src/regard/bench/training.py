@@ -32,7 +32,7 @@ from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
 from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings
-from regard.training.token_loss import TokenLoss, reads_packed
+from regard.training.token_loss import TokenLoss, reads_packed, records_padded
 
 LABEL_SMOOTHING = 0.1
 N_BATCHES = {"cpu": 4, "cuda": 8}
@@ -261,18 +261,13 @@ def padded_training(
     return plain_updates(model, batches, loss, device, precision, compiled=compiled, dynamic=True)
 
 
-def records(config: SequenceConfig, device: torch.device) -> bool:
-    """Whether a training there pads its batches to few shapes and records their updates."""
-    return device.type == "cuda" and config.records
-
-
 def our_training(
     config: SequenceConfig, text: Sentences, *, device: torch.device, precision: str
 ) -> Work:
     """Train on the sentences once, in batches of our own making."""
     torch.manual_seed(0)
     model, packed = build(config), reads_packed(config, device, precision)
-    tiled = records(config, device) and not packed
+    tiled = records_padded(config, device, precision)
     how = {"precision": precision, "label_smoothing": LABEL_SMOOTHING, "clip": CLIP}
     settings = TrainSettings.model_validate({"max_steps": SHORT, **how})
     batches = text.batches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -36,7 +37,7 @@ def grouped_product(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
 
     On a GPU in bf16 it is one kernel for all groups, and nobody waits for their sizes.
     """
-    if x.is_cuda and product_type(x) == torch.bfloat16 and _is_aligned(weight):
+    if x.is_cuda and product_type(x) == torch.bfloat16 and are_aligned(weight.shape[1:]):
         return one_kernel(x, weight, groups)
     sizes = groups.counts.tolist()
     rows = zip(x.split(sizes), weight.unbind(), strict=True)
@@ -50,5 +51,6 @@ def one_kernel(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
     return F.grouped_mm(x.bfloat16(), weight.bfloat16(), offs=ends)
 
 
-def _is_aligned(weight: Tensor) -> bool:
-    return all(width % ALIGNED == 0 for width in weight.shape[1:])
+def are_aligned(widths: Iterable[int]) -> bool:
+    """Whether that kernel takes matrices of these widths."""
+    return all(width % ALIGNED == 0 for width in widths)

@@ -9,7 +9,8 @@ experts equally busy: CV² of how much they are needed (importance, Σ_x G) and 
 they can expect (load, Σ_x P(x, i)), where P is the chance that new noise would choose the expert.
 
 Tokens are sorted by their experts, so that each expert is one product over the tokens that it has;
-none is ever left out, and a product is spent on no other. Padding is sent nowhere.
+none is ever left out, and a product is spent on no other. Padding is sent nowhere; only where
+launches are recorded, and nobody knows how much of it there is, experts are asked and not heard.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
-from regard.kernels.call import may_fuse
+from regard.kernels.call import may_ask, may_fuse
 from regard.kernels.grouped import Groups, grouped, grouped_product
 from regard.layers.feed_forward import ACTIVATIONS, GATED
 from regard.layers.settings import MORE_THAN_THERE_ARE
@@ -158,20 +159,23 @@ class Experts(nn.Module):
         self.account = BalanceAccount()
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """x (…, D) -> (…, D); zeros where ``real`` (…) is False, which nobody is asked about."""
-        if not may_fuse():
-            y = self._routed(x.flatten(0, -2)).view(x.shape)
-            return y if real is None else y * real.unsqueeze(-1)
+        """x (…, D) -> (…, D); zeros where ``real`` (…) is False, which is padding."""
         if real is None:
             return self._routed(x.flatten(0, -2)).view(x.shape)
+        if not (may_fuse() and may_ask()):
+            y = self._routed(x.flatten(0, -2), real.flatten()).view(x.shape)
+            return y * real.unsqueeze(-1)
         found = self._routed(x[real])
         return found.new_zeros(x.shape).masked_scatter(real.unsqueeze(-1), found)
 
-    def _routed(self, x: Tensor) -> Tensor:
-        """Tokens (N, D) -> (N, D)."""
+    def _routed(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """Tokens (N, D) -> (N, D). Those that are not ``real`` (N,) keep no expert busy."""
         routing = self.gate(x)
         if self.account.watched and routing.load is not None:
-            self.account(self._balance(routing, routing.load))
+            weights, load = routing.weights, routing.load
+            if real is not None:
+                weights, load = (one * real.unsqueeze(-1) for one in (weights, load))
+            self.account(self._balance(routing._replace(weights=weights), load))
         of_each = self._sorted(x, routing) if may_fuse() else self._gathered(x, routing)
         return (routing.weights.to(of_each.dtype).unsqueeze(-1) * of_each).sum(dim=1)
 

@@ -86,8 +86,11 @@ class ResidualRecurrentConfig(RecurrentWordsConfig, ExpertSettings):
 
     @property
     def records(self) -> bool:
-        """Not where experts are: how many tokens each has, the host must ask."""
-        return super().records and self.experts is None
+        """With experts only if one kernel can serve them all: how many tokens has each?"""
+        from regard.kernels.grouped import are_aligned  # needs torch, which reading this does not
+
+        served = self.d_expert is None or are_aligned((self.d_model, self.d_expert))
+        return super().records and served
 
     @property
     def halved(self) -> bool:

@@ -58,7 +58,7 @@ from regard.training.distributed import divided
 from regard.training.expected_reward import ExpectedReward
 from regard.training.flops import BACKWARD, FlopFormula, flop_formula
 from regard.training.losses import Objective
-from regard.training.token_loss import TokenLoss, check_loss_on, reads_packed
+from regard.training.token_loss import TokenLoss, check_loss_on, reads_packed, records_padded
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
@@ -172,7 +172,8 @@ class PreparedTranslation(Prepared):
     @override
     def few_shapes(self) -> bool:
         """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
-        return self.config.records and self._all_known and not self.same_shapes
+        recorded = records_padded(self.config, self.device, self.recipe.train.precision)
+        return recorded and self._all_known
 
     @property
     def _all_known(self) -> bool:

@@ -10,7 +10,8 @@ Samples and rewards are handed in: nothing here knows how one searches or what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,9 @@ from regard.models.base import SequenceModel
 from regard.text.specials import BEGIN_ID, PAD_ID
 from regard.training.losses import Losses, Objective
 from regard.training.settings import TrainSettings
+
+PART = 8
+"""Samples are learned from in parts of so many positions for each one of the sources, at most."""
 
 
 class Samples(NamedTuple):
@@ -59,10 +63,7 @@ class ExpectedReward(Objective):
         with torch.no_grad():
             samples = self.draw(model, batch, rng)
         model.train()
-        for gate in (one for one in model.modules() if isinstance(one, Gate)):
-            gate.eval()  # samples were drawn without noise, too
         reward = reward_loss(target_log_probs(model, batch.source, samples.ids), samples.rewards)
-        model.train()
         counts = {"likelihood": batch.count, "rl": len(batch.source)}
         return Losses({"likelihood": right, "rl": reward}, counts)
 
@@ -92,23 +93,48 @@ def reward_loss(log_prob: Tensor, rewards: Tensor) -> Tensor:
 def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
     """The log-probability that each target (B·k, 1 + T) is sampled, for sources (B, S) -> (B·k,).
 
-    Padding and the begin token are never sampled: the others share their probability.
-    Sources are read once. Logits are made for as many targets at a time as there are sources, and
-    again in the backward pass: all at once would take k times the memory of a usual step.
+    Padding and the begin token are never sampled: the others share their probability. Where there
+    are many samples, they are read in parts, and again in the backward pass: all at once would take
+    k times the memory of a usual step.
     """
     n = len(ids) // len(source)
-    memory = model.encode(source)
-    memory = memory.select(torch.arange(len(ids), device=ids.device) // n)
-    states, _ = model.read(ids[:, :-1], memory, model.start(memory))
+    rows = max(1, PART * source.numel() // (n * ids.shape[1]))
+    if rows >= len(source):
+        return _read_log_probs(model, source, ids)
+    parts = zip(source.split(rows), ids.split(n * rows), strict=True)
+    return torch.cat([_again_backward(_read_log_probs, model, *part) for part in parts])
+
+
+def _read_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
+    """The same at once, but for logits: these are made for as many targets as there are sources."""
+    n = len(ids) // len(source)
+    with _without_noise(model):
+        memory = model.encode(source)
+        memory = memory.select(torch.arange(len(ids), device=ids.device) // n)
+        states, _ = model.read(ids[:, :-1], memory, model.start(memory))
     weight, bias = model.output()
     parts = zip(states.split(len(source)), ids[:, 1:].split(len(source)), strict=True)
-    found = [
-        checkpoint(
-            _log_probs, part, weight, bias, wanted, use_reentrant=False, preserve_rng_state=False
-        )
-        for part, wanted in parts
-    ]
+    found = [_again_backward(_log_probs, part, weight, bias, wanted) for part, wanted in parts]
     return torch.cat(found)
+
+
+def _again_backward(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+    """Computed now and, with all that its gradient needs, once more in the backward pass."""
+    found: Tensor = checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)
+    return found
+
+
+@contextmanager
+def _without_noise(model: SequenceModel) -> Iterator[None]:
+    """Gates of experts choose as they did when samples were drawn."""
+    gates = [one for one in model.modules() if isinstance(one, Gate) and one.training]
+    for gate in gates:
+        gate.eval()
+    try:
+        yield
+    finally:
+        for gate in gates:
+            gate.train()
 
 
 def _log_probs(states: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor) -> Tensor:

@@ -97,15 +97,19 @@ def balances(accounts: Sequence[nn.Module]) -> Iterator[dict[nn.Module, list[Bal
             handle.remove()
 
 
-def balance_losses(kept: Mapping[nn.Module, Sequence[Balance]], count: int) -> Losses:
+def balance_losses(
+    kept: Mapping[nn.Module, Sequence[Balance]], count: int, later: Tensor | None = None
+) -> Losses:
     """``importance`` and ``load``, the mean over each layer's calls, for ``count`` tokens.
 
     They are numbers of a whole batch. Multiplied with its tokens they stand beside sums over
-    tokens, and several batches are weighed by their sizes.
+    tokens, and several batches are weighed by their sizes. A graph that is replayed with other
+    batches finds their ``count`` in the tensor ``later``.
     """
     layers = [calls for calls in kept.values() if calls]
+    factor = count if later is None else later
     sums = {
-        name: count * torch.stack([sum(values) / len(values) for values in by_layer]).sum()
+        name: factor * torch.stack([sum(values) / len(values) for values in by_layer]).sum()
         for name in Balance._fields
         if (by_layer := [[getattr(one, name) for one in calls] for calls in layers])
     }

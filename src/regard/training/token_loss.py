@@ -120,6 +120,16 @@ def reads_packed(config: SequenceConfig, device: torch.device, precision: str) -
     return packed_kernel(config.packed_width, half=uses_bf16(device, precision))
 
 
+def records_padded(config: SequenceConfig, device: torch.device, precision: str) -> bool:
+    """Whether a training there pads texts to few shapes and records its updates: on a GPU.
+
+    Experts must be in 16 bits for that: else the host has to ask how many tokens each of them has.
+    """
+    if device.type != "cuda" or not config.records or reads_packed(config, device, precision):
+        return False
+    return getattr(config, "experts", None) is None or uses_bf16(device, precision)
+
+
 def check_loss_on(loss_on: LossOn, config: SequenceConfig, settings: TrainSettings) -> None:
     """Refuse to predict sources where a model cannot, or where it writes while it learns."""
     if loss_on == "target":

@@ -120,10 +120,14 @@ class Update:
         return losses
 
     def backward(self, batch: Batch, n_tokens: int | Tensor) -> Losses:
-        """Add a batch's gradients to the others; its losses, those of busy experts among them."""
+        """Add a batch's gradients to the others; its losses, those of busy experts among them.
+
+        Where ``n_tokens`` is a tensor, it is that of this batch alone: a graph is told it later.
+        """
         with autocast(self.device, self.settings.precision), balances(self.accounts) as kept:
             losses = self.objective(self.model, batch)
-        losses += balance_losses(kept, batch.count)
+        later = n_tokens if isinstance(n_tokens, Tensor) else None
+        losses += balance_losses(kept, batch.count, later)
         (losses.total / n_tokens).backward()
         return losses.detached()
 

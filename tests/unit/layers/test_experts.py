@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.core.errors import ConfigError
-from regard.kernels.call import reference_only
+from regard.kernels.call import reference_only, without_host
 from regard.kernels.grouped import grouped, grouped_product, one_kernel
 from regard.layers.experts import Experts, Gate, chances
 from regard.layers.feed_forward import ACTIVATIONS, FeedForward
@@ -184,6 +184,26 @@ def test_padding_is_sent_nowhere(rng):
     assert torch.equal(again, y)
     assert told[0] == told[1]
     assert (layer(x, torch.zeros_like(real)) == 0).all()
+
+
+def test_without_asking_the_host_padding_counts_as_little(rng, monkeypatch):
+    """A recording cannot leave rows out; what they say and whom they keep busy is left out."""
+    monkeypatch.setattr(torch, "randn_like", torch.zeros_like)  # noise is drawn row by row
+    layer, x = experts().train(), tokens(rng, 3, 5)
+    real = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]).bool()
+
+    def outcome():
+        told, given = [], x.clone().requires_grad_()
+        with layer.account.register_forward_hook(lambda _m, _x, one: told.append(one)):
+            y = layer(given, real)
+        total = y.square().sum() + 3 * told[0].importance + 2 * told[0].load
+        return y, *told[0], torch.autograd.grad(total, [given, *layer.parameters()])
+
+    asking = outcome()
+    with without_host():
+        found = outcome()
+    torch.testing.assert_close(found, asking)
+    assert asking[1] > 0
 
 
 def test_gates_begin_with_zeros_and_chance_sends_tokens_everywhere():

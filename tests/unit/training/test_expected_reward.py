@@ -87,6 +87,31 @@ def test_samples_have_the_log_probability_of_a_plain_forward(preset):
     torch.testing.assert_close(got, gradient((wanted.log() * REWARDS).sum(), model))
 
 
+@pytest.mark.parametrize("preset", ["transformer", "gnmt2016", "moe2017", "convs2s2017"])
+def test_samples_that_are_read_in_parts_teach_the_same(preset, monkeypatch):
+    """Experts draw noise, here and wherever the backward pass reads a part again: none of it."""
+    model = shaken(preset)
+    some = batch(5).source.clone()
+    some[1:3] = some[1:3].flip(1)
+    drawn = padded([OUTPUTS[i % len(OUTPUTS)] for i in range(15)])
+    rewards = torch.arange(15.0, dtype=torch.float64)
+
+    def learned():
+        log_probs = target_log_probs(model, some, drawn)
+        n_kept = sum(x.numel() for x in kept)
+        return log_probs.detach(), gradient((log_probs * rewards).sum(), model), n_kept
+
+    kept = []
+    monkeypatch.setattr(sys.modules[ExpectedReward.__module__], "PART", 100)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        whole = learned()
+        kept.clear()
+        monkeypatch.setattr(sys.modules[ExpectedReward.__module__], "PART", 1)  # of two sources
+        parts = learned()
+    torch.testing.assert_close(parts[:2], whole[:2], rtol=1e-9, atol=1e-11)
+    assert parts[2] < whole[2] / 5
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_over_all_draws_the_gradient_is_that_of_the_expected_reward(k):
     """Every tuple of k samples, weighted with its chance: the baseline adds no bias."""

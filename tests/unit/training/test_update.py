@@ -1,18 +1,21 @@
 """One change of the weights."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 from tiny import tiny_config
+from torch import nn
 
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream, padded_stream, tiled_stream
 from regard.kernels.call import without_host
+from regard.layers.experts import Gate
 from regard.models.presets import ModelSettings, build, resolve
 from regard.models.transformer import Transformer
 from regard.training.settings import TrainSettings
-from regard.training.token_loss import TokenLoss
+from regard.training.token_loss import TokenLoss, records_padded
 from regard.training.update import CapturedUpdate, Update, batch_tensors
 
 CPU = torch.device("cpu")
@@ -74,6 +77,7 @@ RECORDED = [
     "gnmt2016",
     "graves2014",
     "luong2015",
+    "moe2017",
     "seq2seq-attention",
     "sutskever2014",
 ]
@@ -88,7 +92,11 @@ def translator(preset, kind=Update, device=CPU):
     assert config.records
     torch.manual_seed(0)
     model = build(config).to(device).train()
-    how = TrainSettings(max_steps=1, precision="fp32")
+    for gate in (one for one in model.modules() if isinstance(one, Gate)):
+        nn.init.normal_(gate.weight)
+        gate.eval()  # no noise
+    recorded = device.type == "cuda" and preset == "moe2017"
+    how = TrainSettings(max_steps=1, precision="bf16" if recorded else "fp32")
     return kind(model, TokenLoss(how), how, device)
 
 
@@ -108,11 +116,41 @@ def test_padding_to_a_tile_changes_no_gradient(preset):
 
 
 @pytest.mark.parametrize(
-    "more", [{"preset": "moe2017"}, {"preset": "bahdanau2015", "normaliser": "hard"}]
+    "more",
+    [{"preset": "moe2017", "d_expert": 12}, {"preset": "bahdanau2015", "normaliser": "hard"}],
 )
 def test_what_asks_the_host_is_not_recorded(more):
     settings = ModelSettings(d_model=16, **more)
     assert not resolve(settings, n_source_vocab=11, n_target_vocab=11, shared_vocab=True).records
+
+
+def test_experts_are_recorded_in_16_bits_alone(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    sizes = {"n_source_vocab": 11, "n_target_vocab": 11, "shared_vocab": True}
+    experts, none = (
+        resolve(ModelSettings(preset=one, d_model=16), **sizes) for one in ("moe2017", "gnmt2016")
+    )
+    gpu = torch.device("cuda")
+    assert records_padded(experts, gpu, "bf16")
+    assert records_padded(experts, gpu, "auto")
+    assert not records_padded(experts, gpu, "fp32")
+    assert records_padded(none, gpu, "fp32")
+    assert not records_padded(none, CPU, "fp32")
+
+
+def test_a_graph_weighs_busy_experts_by_the_tokens_that_it_is_told_of():
+    """It is recorded with one batch and replayed with others."""
+    batch, found = tiled_stream(EXAMPLES, batch_tokens=64, seed=1).next(), []
+    for n_tokens in (batch.count, torch.tensor(batch.count)):
+        update = translator("moe2017")
+        update.model.train()
+        torch.manual_seed(2)
+        one = replace(batch, count=batch.count if isinstance(n_tokens, int) else 7)
+        with without_host():
+            losses = update.backward(one, n_tokens)
+        found.append(losses.sums["load"])
+    torch.testing.assert_close(found[1], found[0])
+    assert found[0] > 0
 
 
 @NEEDS_GPU
