@@ -158,12 +158,23 @@ class MultiHeadAttention(nn.Module):
 
         Each text stands behind a prefix, of which the first ``lengths`` (B,) positions count.
         """
+        if self._by_distance:
+            prefix, lengths = self.window.end_seen(prefix, lengths)
         q = _heads(self.to_q(x), self.n_heads)
         keys = self.window.behind(prefix, own, lengths).shared_by(self.n_heads)
         begins = lengths + first
         window = self.window.by_text(q, keys.length, begins)
         q, k, relative = self.relative(q, keys.k, begins, self.window.places(keys.k))
         return self._found(q, k, keys.v, relative, window)
+
+    @property
+    def _by_distance(self) -> bool:
+        """Whether keys may be counted from anywhere: neither a score nor anybody else numbers them.
+
+        Inner products know no numbers; positions that are told here are told as distances.
+        """
+        product = isinstance(self.score, Score) and self.score.kind.factors is not None
+        return product and not self.view.watched
 
     def _found(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias, window: Restriction) -> Tensor:
         seen = Seen(q, k, v, self.score, self.normaliser, bias, *window)

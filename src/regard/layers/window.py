@@ -90,6 +90,13 @@ class Window(nn.Module):
         """Keys and values that queries see of texts behind prefixes of ``lengths`` (B,)."""
         return self.looked_at(own).behind(self.looked_at(prefix), lengths)
 
+    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+        """The end of prefixes that nobody behind them looks beyond, and its lengths (B,).
+
+        Positions are counted from there on: for who asks for distances alone.
+        """
+        return prefix, lengths
+
 
 class CausalWindow(Window):
     """``causal``: nothing that comes later."""
@@ -106,6 +113,11 @@ class MonotonicWindow(Window):
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         return Restriction(mask, causal, near=Near(self.half_width, first))
 
+    @override
+    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+        begins = (lengths - self.half_width).clamp(min=0)
+        return _from(prefix, begins, self.half_width), lengths - begins
+
 
 class BlockWindow(Window):
     """``block``: positions are cut into blocks of 2D, and a query sees its own (Liu et al. 2018).
@@ -116,6 +128,12 @@ class BlockWindow(Window):
     @override
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         return Restriction(mask, causal, near=Block(2 * self.half_width, first))
+
+    @override
+    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+        length = 2 * self.half_width
+        begins = lengths // length * length
+        return _from(prefix, begins, length - 1), lengths - begins
 
 
 class PredictedWindow(Window):
@@ -241,7 +259,8 @@ class CompressedWindow(Window):
         """A prefix may end inside a slot: its last positions are joined with the first own ones."""
         assert isinstance(prefix, CompressedKeyValues)
         assert isinstance(own, CompressedKeyValues)
-        rest = own.tokens.behind(_last(prefix.tokens, lengths), lengths % STRIDE)
+        last = _from(prefix.tokens, lengths // STRIDE * STRIDE, STRIDE - 1)
+        rest = own.tokens.behind(last, lengths % STRIDE)
         found = self.compressed(rest).behind(prefix.slots, lengths // STRIDE + 1)
         n = 1 + (prefix.length + own.length) // STRIDE  # no text has more
         return KeyValues(found.k[:, :, :n], found.v[:, :, :n])
@@ -253,14 +272,13 @@ def _convolved(x: Tensor, weight: Tensor) -> Tensor:
     return x[:, :, : n * STRIDE].unflatten(2, (n, STRIDE)).flatten(3) @ weight
 
 
-def _last(tokens: KeyValues, lengths: Tensor) -> KeyValues:
-    """The positions of texts behind their last whole slot, in the first of 2 places: (B, H, 2, D).
+def _from(tokens: KeyValues, begins: Tensor, n: int) -> KeyValues:
+    """Of each text the n positions from its own of ``begins`` (B,) on: (B, H, n, D).
 
-    What stands behind them is of no meaning.
+    What stands behind the last position of a text is of no meaning.
     """
-    begins = lengths // STRIDE * STRIDE
-    at = begins.unsqueeze(1) + torch.arange(STRIDE - 1, device=lengths.device)
-    at = at.clamp(max=max(0, tokens.length - 1))[:, None, :, None]  # (B, 1, 2, 1)
+    at = begins.unsqueeze(1) + torch.arange(n, device=begins.device)
+    at = at.clamp(max=max(0, tokens.length - 1))[:, None, :, None]  # (B, 1, n, 1)
 
     def picked(x: Tensor) -> Tensor:
         x = x if x.shape[2] else x.new_zeros(*x.shape[:2], 1, x.shape[3])  # prefixes of nothing

@@ -11,6 +11,7 @@ from regard.core.errors import ConfigError
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
+from regard.layers.attention import MultiHeadAttention
 from regard.models.prefix_decoder import BothLogits
 from regard.models.presets import PRESETS, ModelSettings, build, n_parameters, resolve
 from regard.text.specials import PAD_ID
@@ -24,6 +25,10 @@ VARIANTS = [
     ("dmca2018", {"n_kv_heads": 1, "half_width": 3, "norm_first": False}),
     ("dmca2018", {"experts": 4, "expert_layers": (2,)}),
     ("transformer-d", {"window": "local_m"}),
+    ("transformer-d", {"window": "local_m", "half_width": 2, "positions": "rotary"}),
+    ("transformer-d", {"window": "local_m", "half_width": 2, "positions": "alibi"}),
+    ("transformer-d", {"window": "local_m", "half_width": 2, "score": "location"}),
+    ("transformer-d", {"window": "block", "half_width": 2, "positions": "rotary"}),
     ("transformer-d", {"window": "local_p"}),
     ("transformer-d", {"windows": ("block", "global"), "positions": "rotary"}),
     ("transformer-d", {"positions": "alibi"}),
@@ -127,6 +132,23 @@ def test_in_blocks_alone_a_token_does_not_reach_the_next_block(source, target):
     other = source.clone()
     other[:, 0] = 4 + (other[:, 0] - 3) % 9
     assert torch.equal(model(other, target)[:4], model(source, target)[:4])
+
+
+@pytest.mark.parametrize(("window", "n_keys"), [("local_m", 2), ("block", 3), ("global", 11)])
+def test_steps_read_of_a_source_what_their_window_sees(source, target, monkeypatch, window, n_keys):
+    """Unless somebody watches: maps have a column for every token."""
+    model, seen = model_of("transformer-d", window=window, half_width=2, positions="rotary"), []
+    plain = MultiHeadAttention._found
+    monkeypatch.setattr(
+        MultiHeadAttention, "_found", lambda *args: seen.append(args[2].shape[-2]) or plain(*args)
+    )
+    memory = model.encode(source)
+    seen.clear()
+    model.step(target[:, 0], memory, model.start(memory))
+    assert {*seen} == {n_keys + 1}
+    with watch(model):
+        model.step(target[:, 0], memory, model.start(memory))
+    assert seen[-1] == 11 + 1
 
 
 def test_what_was_written_can_be_repeated_and_reordered(source, target):

@@ -167,7 +167,8 @@ def test_updates_of_every_shape_are_recorded(preset):
             one([stream.next()], 1e-3, told.append)
         losses[kind] = torch.stack([result.losses.total for result in told])
     assert len(one._recordings) > 1
-    torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=1e-3, atol=1e-3)
+    near = 2e-2 if preset == "moe2017" else 1e-3  # that one learns in 16 bits
+    torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=near, atol=near)
 
 
 @NEEDS_GPU
