@@ -103,7 +103,10 @@ def tiled_stream(
 
 
 def _tiled(table: IdTable, tile: Tile) -> Batch:
-    """Examples in a batch of a given shape; the source of an empty row is an end alone."""
+    """Examples in a batch of a given shape; the source of an empty row is an end alone.
+
+    To experts that is a token, as the begin of its target is: one in 300 on Multi30k.
+    """
     batch = padded_pairs(table, tile.rows)
     source = torch.full((tile.n_rows, tile.n_source), PAD_ID)
     target = torch.full((tile.n_rows, tile.n_target + 1), PAD_ID)

@@ -34,6 +34,10 @@ Split = Callable[[Any, int, int], Any]
 """An entry of a plan, i and n → the i-th of n parts of it, perhaps empty, that collates alone."""
 State = dict[str, int | str]
 """Where a stream is, and what its plans depend on; JSON can hold it."""
+WHERE = ("epoch", "window", "position")
+"""Of a state, where the stream is."""
+SHAPES = ("packed", "tiled")
+"""Of a state, how batches are laid out: no setting, it follows from others."""
 
 
 class Dataset(Protocol):
@@ -186,18 +190,26 @@ class Stream:
 
     def restore(self, state: Mapping[str, int | str]) -> None:
         """Go on as the stream did whose state this was."""
-        for name, here in self._made_of().items():
-            was = state.get(name)
-            if was != here and name == "data":
+        made_of = self._made_of()
+        for name in dict.fromkeys((*made_of, *state)):
+            was, here = state.get(name), made_of.get(name)
+            if name in WHERE or was == here:
+                continue
+            if name == "data":
                 raise CheckpointError(
                     "the training data is not what it was when the checkpoint was made; bring the "
                     "old data back, or start a new run"
                 )
-            if was != here:
+            if name in SHAPES:
                 raise CheckpointError(
-                    f"cannot go on in the middle of an epoch: {name} was {was} when the "
-                    f"checkpoint was made and is {here} now; set it back, or start a new run"
+                    "cannot go on in the middle of an epoch: batches are padded or packed "
+                    "otherwise here, on another device or with another train.precision, model or "
+                    "version; go on where the run was begun, or start a new one"
                 )
+            raise CheckpointError(
+                f"cannot go on in the middle of an epoch: {name} was {was} when the "
+                f"checkpoint was made and is {here} now; set it back, or start a new run"
+            )
         self._taken = 0
         self._go(int(state["epoch"]), int(state.get("window", 0)), int(state["position"]))
 

@@ -35,7 +35,7 @@ def grouped(groups: Tensor, n_groups: int) -> tuple[Groups, Tensor]:
 def grouped_product(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
     """Sorted rows x (M, d_in), weight (E, d_in, d_out) -> (M, d_out), a product a group.
 
-    On a GPU in bf16 it is one kernel for all groups, and nobody waits for their sizes.
+    On a GPU in bf16 it is one operation for all groups, see ``is_one_kernel``.
     """
     if x.is_cuda and product_type(x) == torch.bfloat16 and are_aligned(weight.shape[1:]):
         return one_kernel(x, weight, groups)
@@ -49,6 +49,16 @@ def one_kernel(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
     """The same by torch's grouped product, in bf16."""
     ends = groups.counts.cumsum(dim=0).to(torch.int32)
     return F.grouped_mm(x.bfloat16(), weight.bfloat16(), offs=ends)
+
+
+def is_one_kernel(device: torch.device) -> bool:
+    """Whether torch's grouped product is one kernel there, and no host asks for sizes of groups.
+
+    It is on Hopper and Blackwell chips for servers; on others torch runs a product a group.
+    """
+    if device.type != "cuda" or torch.version.hip is not None:
+        return False
+    return torch.cuda.get_device_capability(device)[0] in (9, 10)
 
 
 def are_aligned(widths: Iterable[int]) -> bool:

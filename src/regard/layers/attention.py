@@ -14,7 +14,7 @@ from regard.functional.positions import Bias
 from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
-from regard.layers.positions import RelativePositions, make_relative
+from regard.layers.positions import RelativePositions, RotaryPositions, make_relative
 from regard.layers.score import GivenScore, PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta
 from regard.layers.viewpoint import Seen, Viewpoint
@@ -158,8 +158,8 @@ class MultiHeadAttention(nn.Module):
 
         Each text stands behind a prefix, of which the first ``lengths`` (B,) positions count.
         """
-        if self._by_distance:
-            prefix, lengths = self.window.end_seen(prefix, lengths)
+        if self._shift_invariant:
+            prefix, lengths = self.window.visible_prefix(prefix, lengths)
         q = _heads(self.to_q(x), self.n_heads)
         keys = self.window.behind(prefix, own, lengths).shared_by(self.n_heads)
         begins = lengths + first
@@ -168,13 +168,15 @@ class MultiHeadAttention(nn.Module):
         return self._found(q, k, keys.v, relative, window)
 
     @property
-    def _by_distance(self) -> bool:
-        """Whether keys may be counted from anywhere: neither a score nor anybody else numbers them.
+    def _shift_invariant(self) -> bool:
+        """Whether positions may be counted from anywhere: only distances matter, nobody watches.
 
-        Inner products know no numbers; positions that are told here are told as distances.
+        An inner product knows no positions. Rotary ones are distances to products of the vectors
+        themselves, not of what a score has learned to make of them.
         """
-        product = isinstance(self.score, Score) and self.score.kind.factors is not None
-        return product and not self.view.watched
+        if self.view.watched or not isinstance(self.score, Score) or not self.score.kind.factors:
+            return False
+        return not isinstance(self.relative, RotaryPositions) or not self.score.learned
 
     def _found(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias, window: Restriction) -> Tensor:
         seen = Seen(q, k, v, self.score, self.normaliser, bias, *window)

@@ -9,8 +9,8 @@ experts equally busy: CV² of how much they are needed (importance, Σ_x G) and 
 they can expect (load, Σ_x P(x, i)), where P is the chance that new noise would choose the expert.
 
 Tokens are sorted by their experts, so that each expert is one product over the tokens that it has;
-none is ever left out, and a product is spent on no other. Padding is sent nowhere; only where
-launches are recorded, and nobody knows how much of it there is, experts are asked and not heard.
+none is ever left out, and a product is spent on no other. Padding is sent nowhere, but where
+launches are recorded: nobody knows how much there is then, and what experts say of it is zeroed.
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ class Window(nn.Module):
         """Keys and values that queries see of texts behind prefixes of ``lengths`` (B,)."""
         return self.looked_at(own).behind(self.looked_at(prefix), lengths)
 
-    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
-        """The end of prefixes that nobody behind them looks beyond, and its lengths (B,).
+    def visible_prefix(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+        """The end of prefixes that queries behind them can see, and its lengths (B,).
 
-        Positions are counted from there on: for who asks for distances alone.
+        Its positions are counted from 0 again, which changes nothing where distances alone count.
         """
         return prefix, lengths
 
@@ -114,9 +114,9 @@ class MonotonicWindow(Window):
         return Restriction(mask, causal, near=Near(self.half_width, first))
 
     @override
-    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+    def visible_prefix(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
         begins = (lengths - self.half_width).clamp(min=0)
-        return _from(prefix, begins, self.half_width), lengths - begins
+        return _slices(prefix, begins, self.half_width), lengths - begins
 
 
 class BlockWindow(Window):
@@ -130,10 +130,10 @@ class BlockWindow(Window):
         return Restriction(mask, causal, near=Block(2 * self.half_width, first))
 
     @override
-    def end_seen(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
+    def visible_prefix(self, prefix: KeyValues, lengths: Tensor) -> tuple[KeyValues, Tensor]:
         length = 2 * self.half_width
         begins = lengths // length * length
-        return _from(prefix, begins, length - 1), lengths - begins
+        return _slices(prefix, begins, length - 1), lengths - begins
 
 
 class PredictedWindow(Window):
@@ -259,7 +259,7 @@ class CompressedWindow(Window):
         """A prefix may end inside a slot: its last positions are joined with the first own ones."""
         assert isinstance(prefix, CompressedKeyValues)
         assert isinstance(own, CompressedKeyValues)
-        last = _from(prefix.tokens, lengths // STRIDE * STRIDE, STRIDE - 1)
+        last = _slices(prefix.tokens, lengths // STRIDE * STRIDE, STRIDE - 1)
         rest = own.tokens.behind(last, lengths % STRIDE)
         found = self.compressed(rest).behind(prefix.slots, lengths // STRIDE + 1)
         n = 1 + (prefix.length + own.length) // STRIDE  # no text has more
@@ -272,16 +272,15 @@ def _convolved(x: Tensor, weight: Tensor) -> Tensor:
     return x[:, :, : n * STRIDE].unflatten(2, (n, STRIDE)).flatten(3) @ weight
 
 
-def _from(tokens: KeyValues, begins: Tensor, n: int) -> KeyValues:
-    """Of each text the n positions from its own of ``begins`` (B,) on: (B, H, n, D).
+def _slices(tokens: KeyValues, begins: Tensor, n: int) -> KeyValues:
+    """Of each text the n positions from its own of ``begins`` (B,) on: (B, H, n, D), or all S.
 
     What stands behind the last position of a text is of no meaning.
     """
-    at = begins.unsqueeze(1) + torch.arange(n, device=begins.device)
+    at = begins.unsqueeze(1) + torch.arange(min(n, tokens.length), device=begins.device)
     at = at.clamp(max=max(0, tokens.length - 1))[:, None, :, None]  # (B, 1, n, 1)
 
     def picked(x: Tensor) -> Tensor:
-        x = x if x.shape[2] else x.new_zeros(*x.shape[:2], 1, x.shape[3])  # prefixes of nothing
         return x.gather(2, at.expand(-1, x.shape[1], -1, x.shape[3]))
 
     return KeyValues(picked(tokens.k), picked(tokens.v))

@@ -86,11 +86,11 @@ class ResidualRecurrentConfig(RecurrentWordsConfig, ExpertSettings):
 
     @property
     def records(self) -> bool:
-        """With experts only if one kernel can serve them all: how many tokens has each?"""
+        """With experts only of widths that one kernel takes for all of them."""
         from regard.kernels.grouped import are_aligned  # needs torch, which reading this does not
 
-        served = self.d_expert is None or are_aligned((self.d_model, self.d_expert))
-        return super().records and served
+        widths = () if self.experts is None else (self.d_model, self.d_expert or 0)
+        return super().records and are_aligned(widths)
 
     @property
     def halved(self) -> bool:

@@ -27,8 +27,8 @@ from regard.text.specials import BEGIN_ID, PAD_ID
 from regard.training.losses import Losses, Objective
 from regard.training.settings import TrainSettings
 
-PART = 8
-"""Samples are learned from in parts of so many positions for each one of the sources, at most."""
+PART = 4
+"""Positions of samples that are read at once, in multiples of those of all sources."""
 
 
 class Samples(NamedTuple):
@@ -102,7 +102,7 @@ def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tenso
     if rows >= len(source):
         return _read_log_probs(model, source, ids)
     parts = zip(source.split(rows), ids.split(n * rows), strict=True)
-    return torch.cat([_again_backward(_read_log_probs, model, *part) for part in parts])
+    return torch.cat([_checkpointed(_read_log_probs, model, *part) for part in parts])
 
 
 def _read_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
@@ -114,12 +114,12 @@ def _read_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor
         states, _ = model.read(ids[:, :-1], memory, model.start(memory))
     weight, bias = model.output()
     parts = zip(states.split(len(source)), ids[:, 1:].split(len(source)), strict=True)
-    found = [_again_backward(_log_probs, part, weight, bias, wanted) for part, wanted in parts]
+    found = [_checkpointed(_log_probs, part, weight, bias, wanted) for part, wanted in parts]
     return torch.cat(found)
 
 
-def _again_backward(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
-    """Computed now and, with all that its gradient needs, once more in the backward pass."""
+def _checkpointed(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+    """What its gradient needs is not kept, but computed again in the backward pass."""
     found: Tensor = checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)
     return found
 

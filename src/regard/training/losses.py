@@ -98,16 +98,16 @@ def balances(accounts: Sequence[nn.Module]) -> Iterator[dict[nn.Module, list[Bal
 
 
 def balance_losses(
-    kept: Mapping[nn.Module, Sequence[Balance]], count: int, later: Tensor | None = None
+    kept: Mapping[nn.Module, Sequence[Balance]], count: int, n_tokens: Tensor | None = None
 ) -> Losses:
     """``importance`` and ``load``, the mean over each layer's calls, for ``count`` tokens.
 
     They are numbers of a whole batch. Multiplied with its tokens they stand beside sums over
     tokens, and several batches are weighed by their sizes. A graph that is replayed with other
-    batches finds their ``count`` in the tensor ``later``.
+    batches finds their ``count`` in the tensor ``n_tokens``.
     """
     layers = [calls for calls in kept.values() if calls]
-    factor = count if later is None else later
+    factor = count if n_tokens is None else n_tokens
     sums = {
         name: factor * torch.stack([sum(values) / len(values) for values in by_layer]).sum()
         for name in Balance._fields

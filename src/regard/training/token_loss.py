@@ -12,6 +12,7 @@ from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.data.settings import LossOn
 from regard.functional.packing import PackedSide, Packing
+from regard.kernels.grouped import is_one_kernel
 from regard.kernels.table import packed_kernel
 from regard.models.base import LazyLogits, SequenceModel
 from regard.models.prefix_decoder import BothLogits
@@ -123,11 +124,14 @@ def reads_packed(config: SequenceConfig, device: torch.device, precision: str) -
 def records_padded(config: SequenceConfig, device: torch.device, precision: str) -> bool:
     """Whether a training there pads texts to few shapes and records its updates: on a GPU.
 
-    Experts must be in 16 bits for that: else the host has to ask how many tokens each of them has.
+    Experts must be in 16 bits for that, on a GPU that has one kernel for all of them: else the host
+    has to ask how many tokens each has.
     """
     if device.type != "cuda" or not config.records or reads_packed(config, device, precision):
         return False
-    return getattr(config, "experts", None) is None or uses_bf16(device, precision)
+    if getattr(config, "experts", None) is None:
+        return True
+    return uses_bf16(device, precision) and is_one_kernel(device)
 
 
 def check_loss_on(loss_on: LossOn, config: SequenceConfig, settings: TrainSettings) -> None:

@@ -122,12 +122,12 @@ class Update:
     def backward(self, batch: Batch, n_tokens: int | Tensor) -> Losses:
         """Add a batch's gradients to the others; its losses, those of busy experts among them.
 
-        Where ``n_tokens`` is a tensor, it is that of this batch alone: a graph is told it later.
+        A tensor of ``n_tokens`` counts this batch alone: a graph is replayed with other batches.
         """
         with autocast(self.device, self.settings.precision), balances(self.accounts) as kept:
             losses = self.objective(self.model, batch)
-        later = n_tokens if isinstance(n_tokens, Tensor) else None
-        losses += balance_losses(kept, batch.count, later)
+        told = n_tokens if isinstance(n_tokens, Tensor) else None
+        losses += balance_losses(kept, batch.count, told)
         (losses.total / n_tokens).backward()
         return losses.detached()
 

@@ -13,7 +13,7 @@ from regard.data.arrays import Arrays
 from regard.data.batch import Batch
 from regard.data.examples import Example, IdTable
 from regard.data.language import Tape, window_stream
-from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream
+from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, tiled_stream
 from regard.data.row_batches import (
     Layout,
     Masking,
@@ -196,13 +196,16 @@ def test_a_rank_outside_the_world_is_refused():
     [
         (lambda: padded_stream(TEXTS, batch_tokens=200, seed=8), "seed was 8"),
         (lambda: padded_stream(TEXTS, batch_tokens=100, seed=7), "batch_tokens was 100"),
-        (lambda: packed_stream(TEXTS, batch_tokens=200, seed=7), "packed was True"),
+        (lambda: packed_stream(TEXTS, batch_tokens=200, seed=7), "padded or packed otherwise"),
+        (lambda: tiled_stream(TEXTS, batch_tokens=200, seed=7), "padded or packed otherwise"),
         (lambda: padded_stream(TEXTS[:-1], batch_tokens=200, seed=7), "data is not what it was"),
     ],
 )
 def test_a_state_of_something_else_is_refused(other, message):
     with pytest.raises(CheckpointError, match=message):
         STREAMS["padded"]().restore(other().state())
+    with pytest.raises(CheckpointError):
+        other().restore(STREAMS["padded"]().state())
 
 
 def test_a_batch_reads_its_tensors_as_attributes():

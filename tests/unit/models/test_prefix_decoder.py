@@ -28,6 +28,10 @@ VARIANTS = [
     ("transformer-d", {"window": "local_m", "half_width": 2, "positions": "rotary"}),
     ("transformer-d", {"window": "local_m", "half_width": 2, "positions": "alibi"}),
     ("transformer-d", {"window": "local_m", "half_width": 2, "score": "location"}),
+    *(
+        ("transformer-d", {"window": "local_m", "positions": "rotary", "half_width": 2, "score": s})
+        for s in ("general", "tanh_product", "content")
+    ),
     ("transformer-d", {"window": "block", "half_width": 2, "positions": "rotary"}),
     ("transformer-d", {"window": "local_p"}),
     ("transformer-d", {"windows": ("block", "global"), "positions": "rotary"}),

@@ -124,8 +124,10 @@ def test_what_asks_the_host_is_not_recorded(more):
     assert not resolve(settings, n_source_vocab=11, n_target_vocab=11, shared_vocab=True).records
 
 
-def test_experts_are_recorded_in_16_bits_alone(monkeypatch):
+def test_experts_are_recorded_in_16_bits_where_one_kernel_serves_them(monkeypatch):
+    chip = [9]
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (chip[0], 0))
     sizes = {"n_source_vocab": 11, "n_target_vocab": 11, "shared_vocab": True}
     experts, none = (
         resolve(ModelSettings(preset=one, d_model=16), **sizes) for one in ("moe2017", "gnmt2016")
@@ -136,6 +138,9 @@ def test_experts_are_recorded_in_16_bits_alone(monkeypatch):
     assert not records_padded(experts, gpu, "fp32")
     assert records_padded(none, gpu, "fp32")
     assert not records_padded(none, CPU, "fp32")
+    chip[0] = 8  # where torch asks for the sizes of groups
+    assert not records_padded(experts, gpu, "bf16")
+    assert records_padded(none, gpu, "bf16")
 
 
 def test_a_graph_weighs_busy_experts_by_the_tokens_that_it_is_told_of():
@@ -169,6 +174,22 @@ def test_updates_of_every_shape_are_recorded(preset):
     assert len(one._recordings) > 1
     near = 2e-2 if preset == "moe2017" else 1e-3  # that one learns in 16 bits
     torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=near, atol=near)
+
+
+@NEEDS_GPU
+def test_recorded_experts_are_as_busy(monkeypatch):
+    monkeypatch.setattr(torch, "randn_like", torch.zeros_like)  # noise, which a graph draws anew
+    device, busy = torch.device("cuda"), {}
+    examples = [Example([4, 5, 6] * (n % 3 + 1), [7, 8] * (n % 3 + 1)) for n in range(40)]
+    for kind in (Update, CapturedUpdate):
+        one, told = translator("moe2017", kind, device), []
+        one.model.train()
+        stream = tiled_stream(examples, batch_tokens=64, seed=1)
+        for _ in range(16):
+            one([stream.next()], 1e-3, told.append)
+        sums = [result.losses.sums for result in told]
+        busy[kind] = torch.stack([torch.stack((s["importance"], s["load"])) for s in sums])
+    torch.testing.assert_close(busy[Update], busy[CapturedUpdate], rtol=5e-2, atol=5e-2)
 
 
 @NEEDS_GPU
