@@ -86,6 +86,8 @@ class LectureTable:
     """Whether published figures are of pairs of languages."""
     shorter: Mapping[str, int] = field(default_factory=dict)
     """By the scale: what ``max_len`` is divided by."""
+    fewer_experts: Mapping[str, int] = field(default_factory=dict)
+    """By the scale: what the number of experts is divided by."""
 
 
 _BIG = {"tiny": "small", "small": "base", "base": "big"}
@@ -264,15 +266,16 @@ SUMMARIZATION = LectureTable(
     data=("documents-11000",),
     quick=(
         "documents",
-        "data.document_length=1000",
+        "data.document_length=240",
         "data.n_train=4000",
         "data.truncate=true",
-        "train.batch_tokens=4096",
+        "train.batch_tokens=1024",
     ),
-    quick_budget="2e12flops",
+    quick_budget="1e12flops",
     records="summary",
     directed=False,
     shorter={"tiny": 10},
+    fewer_experts={"tiny": 8},
 )
 
 TABLES = {table.name: table for table in (TRANSLATION, SUMMARIZATION)}

@@ -168,7 +168,10 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
 
 def _row_recipe(asked: TableRequest, row: LectureRow, base: Mapping[str, Any]) -> Recipe:
     """The recipe of the data with a row's model."""
-    model = {"preset": row.preset, "size": row.sizes[asked.size], **row.model, **base["model"]}
+    own = dict(row.model)
+    if "experts" in own:
+        own["experts"] //= asked.table.fewer_experts.get(asked.size, 1)
+    model = {"preset": row.preset, "size": row.sizes[asked.size], **own, **base["model"]}
     data, train = base["data"], dict(base["train"])
     if row.max_len is not None:
         shorter = row.max_len // asked.table.shorter.get(asked.size, 1)

@@ -445,6 +445,8 @@ def test_rows_of_summaries_read_a_part_and_write_all():
         for rows in (row_recipes(asked, name) for name in asked.data):
             assert all(one.data.truncate for one in rows.values())
             assert min(one.model.given()["max_len"] for one in rows.values()) >= 100
+            experts = [one.model.given().get("experts") for one in rows.values()]
+            assert experts[-2:] == ([16, 32] if quick else [128, 256])
 
 
 def test_a_rewarded_row_is_chosen_by_its_reward():
