@@ -26,7 +26,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.kernels import recurrence as kernels
 from regard.kernels.call import may_fuse
+from regard.kernels.recurrence import StateWeights
 from regard.layers.dropout import Dropout
 from regard.layers.recurrence import (
     CellState,
@@ -84,7 +86,8 @@ class FastForwardLayer(nn.Module):
     """x (B, T, d_in) -> f (B, T, 4D) and h (B, T, D).
 
     Torch's fused LSTM reads x, which costs the product W x a second time and spares a loop over
-    the steps. It knows no peepholes: with them the steps are taken one by one.
+    the steps; where launches are recorded, our own reads f. Neither knows peepholes: with them the
+    steps are taken one by one.
     """
 
     def __init__(self, d_in: int, d_hidden: int, *, peepholes: bool = False) -> None:
@@ -101,15 +104,18 @@ class FastForwardLayer(nn.Module):
         x = x * INPUT_SCALE
         f = self._product(x, "ih")
         state = state or self.recurrence.start(x)
-        if self.peepholes is None and may_fuse():
+        if self.peepholes is None and kernels.is_recorded(x):
+            weights = StateWeights(*self._weights("hh"))
+            h, last = kernels.lstm(f, weights, (state.h[:, 0], _memory(state)))
+            state = one_layer(*last)
+        elif self.peepholes is None and may_fuse():
             h, state = self.recurrence(x, None, state)
         else:
             h, state = self._by_steps(f, state)
         return Passed(f, h), state
 
     def _by_steps(self, f: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        assert state.c is not None, "an LSTM has one"
-        h, c, outputs = state.h[:, 0], state.c[:, 0], []
+        h, c, outputs = state.h[:, 0], _memory(state), []
         for read in f.unbind(dim=1):
             of_state = self._product(h, "hh")
             if self.peepholes is None:
@@ -121,10 +127,17 @@ class FastForwardLayer(nn.Module):
 
     def _product(self, x: Tensor, name: str) -> Tensor:
         """With the LSTM's matrix for inputs (``ih``) or for states (``hh``)."""
-        inner = self.recurrence.inner
-        return F.linear(
-            x, *(inner.get_parameter(f"{kind}_{name}_l0") for kind in ("weight", "bias"))
-        )
+        return F.linear(x, *self._weights(name))
+
+    def _weights(self, name: str) -> tuple[Tensor, Tensor]:
+        get = self.recurrence.inner.get_parameter
+        return get(f"weight_{name}_l0"), get(f"bias_{name}_l0")
+
+
+def _memory(state: CellState) -> Tensor:
+    """The c (B, D) of one layer."""
+    assert state.c is not None, "an LSTM has one"
+    return state.c[:, 0]
 
 
 class FastForwardStack(nn.Module):

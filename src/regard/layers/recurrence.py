@@ -1,8 +1,9 @@
 """Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
 
-Torch's fused recurrences do the work. Where only readable kernels are wanted (counting FLOPs,
-comparing), or where launches are recorded and rows are padded, which is more than a fused
-recurrence can, the same weights run step by step; both are tested to agree.
+Torch's fused recurrences do the work. Where launches are recorded and rows are padded, which is
+more than these can, LSTMs are left to ``regard.kernels.recurrence``, and other cells run step by
+step; so do all where only readable kernels are wanted (counting FLOPs, comparing). They are tested
+to agree.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import override
 
 from regard.core.registry import Registry
+from regard.kernels import recurrence as kernels
 from regard.kernels.call import may_ask, may_fuse, product_type
+from regard.kernels.recurrence import StateWeights
 
 # Torch says on a CPU which of its kernels it takes for an LSTM with a projection.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
@@ -63,11 +65,6 @@ def one_layer(s: Tensor, c: Tensor | None) -> CellState:
 Step = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-@lru_cache
-def _compiled(step: Step) -> Step:
-    return torch.compile(step, dynamic=True)
-
-
 @dataclass(frozen=True, slots=True)
 class CellKind:
     """One row of the table of cells."""
@@ -78,11 +75,6 @@ class CellKind:
     """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
     has_c: bool = False
     """Whether there is a memory c beside h."""
-
-    def stepping(self, device: torch.device) -> Step:
-        """``step``; made into one kernel where a recording on a GPU will repeat it so often."""
-        recorded = device.type == "cuda" and not may_ask()
-        return _compiled(self.step) if recorded else self.step
 
 
 def _lstm(from_x: Tensor, from_h: Tensor, _h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,8 +193,9 @@ class Recurrence(nn.Module):
         several layers counts them once: ``lengths`` (B,) on the CPU, which waits for a GPU.
         """
         state = state or self.start(x)
-        if not may_fuse() or (mask is not None and not may_ask()):
-            return self._by_steps(x, mask, state)
+        ours = self.kind.has_c and kernels.is_recorded(x)
+        if ours or not may_fuse() or (mask is not None and not may_ask()):
+            return self._by_layers(x, mask, state)
         return self._fused(x, mask, state, lengths)
 
     def start(self, x: Tensor) -> CellState:
@@ -230,10 +223,10 @@ class Recurrence(nn.Module):
                 return _unread(~mask.any(dim=1), out, _our_state(after), state)
         return out, _our_state(after)
 
-    def _by_steps(
+    def _by_layers(
         self, x: Tensor, mask: Tensor | None, state: CellState
     ) -> tuple[Tensor, CellState]:
-        """The same, one position at a time; padding leaves a state as it was."""
+        """The same, a layer and a direction at a time; padding leaves a state as it was."""
         c = state.h if state.c is None else state.c
         ends: list[tuple[Tensor, Tensor]] = []
         for layer in range(self.inner.num_layers):
@@ -254,19 +247,35 @@ class Recurrence(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
-        w_out = getattr(self.inner, f"weight_hr{suffix}", None)
-        read, states = F.linear(x, w_x, b_x).unbind(dim=1), {}
-        times, step = range(x.shape[1]), self.kind.stepping(x.device)
-        for t in reversed(times) if suffix.endswith("reverse") else times:
-            h, c = step(read[t], F.linear(state[0], w_h, b_h), *state)
-            h = h if w_out is None else F.linear(h, w_out)
+        weights = StateWeights(w_h, b_h, getattr(self.inner, f"weight_hr{suffix}", None))
+        read, backwards = F.linear(x, w_x, b_x), suffix.endswith("reverse")
+        if self.kind.has_c and kernels.is_recorded(x):
+            out, last = kernels.lstm(read, weights, state, mask, backwards=backwards)
+        else:
+            out, last = self._by_steps(read, weights, state, mask, backwards=backwards)
+        return (out if mask is None else out * mask.unsqueeze(-1)), last
+
+    def _by_steps(
+        self,
+        read: Tensor,
+        weights: StateWeights,
+        state: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        *,
+        backwards: bool,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """W x + b (B, T, n·D) -> states (B, T, D), the last h and c: one position at a time."""
+        states, times = {}, range(read.shape[1])
+        for t in reversed(times) if backwards else times:
+            of_state = F.linear(state[0], weights.matrix, weights.bias)
+            h, c = self.kind.step(read[:, t], of_state, *state)
+            h = h if weights.out is None else F.linear(h, weights.out)
             if mask is not None:
                 real = mask[:, t, None]
                 h, c = torch.where(real, h, state[0]), torch.where(real, c, state[1])
             states[t] = h
             state = (h, c)
-        out = torch.stack([states[t] for t in times], dim=1)
-        return (out if mask is None else out * mask.unsqueeze(-1)), state
+        return torch.stack([states[t] for t in times], dim=1), state
 
 
 def _unread(
@@ -352,8 +361,8 @@ class ContextCell(nn.Module):
         self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
-        step = self.cell.stepping(read.device)
-        s, new = step(read + remembered, self.state(s), s, s if c is None else c)
+        new: Tensor
+        s, new = self.cell.step(read + remembered, self.state(s), s, s if c is None else c)
         return s, new if self.cell.has_c else None
 
 

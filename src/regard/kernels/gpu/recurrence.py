@@ -1,0 +1,320 @@
+"""The steps of an LSTM, and of one that looks at a source before each, in Triton.
+
+One program does some columns of one row of an LSTM's step; one program looks for one row. All that
+is between two products of a step is one kernel, or two where it looks. Rows of a step may lie apart
+(their strides are given), so that steps are read from, and written to, where all of them lie.
+Gradients compute gates and scores again. Everything is added up in float32.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+COLUMNS = 256
+"""Columns of a state that a program does."""
+TILE = 4096
+"""Numbers of keys or values that a program which looks has before it at a time."""
+
+
+@triton.jit
+def _tanh(x):
+    return 2.0 * tl.sigmoid(2.0 * x) - 1.0
+
+
+@triton.jit
+def _gate(read, of_state, found, at, here, FINDS: tl.constexpr):
+    """One part of the gates, before anything is done to it."""
+    x = tl.load(read + at, mask=here, other=0.0).to(tl.float32)
+    x += tl.load(of_state + at, mask=here, other=0.0).to(tl.float32)
+    if FINDS:
+        x += tl.load(found + at, mask=here, other=0.0).to(tl.float32)
+    return x
+
+
+@triton.jit
+def _gates(read, of_state, found, c, d, here, WIDTH, FINDS: tl.constexpr):
+    """i, f, g, o of some columns, and the memory before them."""
+    i = tl.sigmoid(_gate(read, of_state, found, d, here, FINDS))
+    f = tl.sigmoid(_gate(read, of_state, found, WIDTH + d, here, FINDS))
+    g = _tanh(_gate(read, of_state, found, 2 * WIDTH + d, here, FINDS))
+    o = tl.sigmoid(_gate(read, of_state, found, 3 * WIDTH + d, here, FINDS))
+    return i, f, g, o, tl.load(c + d, mask=here, other=0.0)
+
+
+@triton.jit
+def _lstm_forward(
+    read, of_state, found, h, c, mask, new_h, new_c,
+    read_row, of_state_row, found_row, h_row, mask_row, new_h_row, WIDTH,
+    FINDS: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    c += b * WIDTH
+    i, f, g, o, before = _gates(
+        read + b * read_row, of_state + b * of_state_row, found + b * found_row, c,
+        d, here, WIDTH, FINDS,
+    )  # fmt: skip
+    memory = f * before + i * g
+    told = o * _tanh(memory)
+    if MASKED:
+        real = tl.load(mask + b * mask_row) != 0
+        kept = tl.load(h + b * h_row + d, mask=here, other=0.0).to(tl.float32)
+        told = tl.where(real, told, kept)
+        memory = tl.where(real, memory, before)
+    tl.store(new_h + b * new_h_row + d, told.to(new_h.dtype.element_ty), mask=here)
+    tl.store(new_c + b * WIDTH + d, memory, mask=here)
+
+
+@triton.jit
+def _lstm_backward(
+    read, of_state, found, c, mask, grad_h, grad_told, grad_c, grad_gates, grad_kept,
+    read_row, of_state_row, found_row, mask_row, grad_told_row, grad_gates_row, WIDTH,
+    FINDS: tl.constexpr, MASKED: tl.constexpr, TOLD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    i, f, g, o, before = _gates(
+        read + b * read_row, of_state + b * of_state_row, found + b * found_row, c + b * WIDTH,
+        d, here, WIDTH, FINDS,
+    )  # fmt: skip
+    memory = _tanh(f * before + i * g)
+    of_h = tl.load(grad_h + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
+    if TOLD:
+        of_h += tl.load(grad_told + b * grad_told_row + d, mask=here, other=0.0).to(tl.float32)
+    grad_c += b * WIDTH + d
+    of_c = tl.load(grad_c, mask=here, other=0.0)
+    of_memory = of_c + of_h * o * (1.0 - memory * memory)
+    of_i = of_memory * g * i * (1.0 - i)
+    of_f = of_memory * before * f * (1.0 - f)
+    of_g = of_memory * i * (1.0 - g * g)
+    of_o = of_h * memory * o * (1.0 - o)
+    of_before = of_memory * f
+    if MASKED:
+        real = tl.load(mask + b * mask_row) != 0
+        of_i = tl.where(real, of_i, 0.0)
+        of_f = tl.where(real, of_f, 0.0)
+        of_g = tl.where(real, of_g, 0.0)
+        of_o = tl.where(real, of_o, 0.0)
+        of_before = tl.where(real, of_before, of_c)
+        kept = tl.where(real, 0.0, of_h)
+        tl.store(grad_kept + b * WIDTH + d, kept.to(grad_kept.dtype.element_ty), mask=here)
+    tl.store(grad_c, of_before, mask=here)
+    out = grad_gates + b * grad_gates_row + d
+    tl.store(out, of_i.to(out.dtype.element_ty), mask=here)
+    tl.store(out + WIDTH, of_f.to(out.dtype.element_ty), mask=here)
+    tl.store(out + 2 * WIDTH, of_g.to(out.dtype.element_ty), mask=here)
+    tl.store(out + 3 * WIDTH, of_o.to(out.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _tile(x, s, a, S, A):
+    """x (S, A) at some positions and columns, in float32; zeros outside."""
+    here = (s < S)[:, None] & (a < A)[None, :]
+    return tl.load(x + s[:, None] * A + a[None, :], mask=here, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _look(
+    query, keys, v, values, mask, weights, context,
+    query_row, weights_row, context_row, S, A, V,
+    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    query += b * query_row
+    keys += b * S * A
+    values += b * S * V
+    s = tl.arange(0, POSITIONS)
+    scores = tl.zeros((POSITIONS,), tl.float32)
+    for begin in range(0, A, BLOCK):
+        a = begin + tl.arange(0, BLOCK)
+        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        k = _tile(keys, s, a, S, A)
+        if ADDITIVE:
+            scores += tl.sum(factor * _tanh(q + k), 1)
+        else:
+            scores += tl.sum(factor * _tanh(q) * k, 1)
+    seen = tl.load(mask + b * S + s, mask=s < S, other=0) != 0
+    scores = tl.where(seen, scores, -float("inf"))
+    top = tl.maximum(tl.max(scores, 0), -3.4e38)  # finite where nothing is seen
+    shares = tl.where(seen, tl.exp(scores - top), 0.0)
+    shares /= tl.maximum(tl.sum(shares, 0), 1e-38)
+    tl.store(weights + b * weights_row + s, shares, mask=s < S)
+    for begin in range(0, V, BLOCK):
+        e = begin + tl.arange(0, BLOCK)
+        found = tl.sum(shares[:, None] * _tile(values, s, e, S, V), 0)
+        tl.store(
+            context + b * context_row + e, found.to(context.dtype.element_ty), mask=e < V
+        )  # fmt: skip
+
+
+@triton.jit
+def _look_backward(
+    query, keys, v, values, weights, grad_gates, grad_context,
+    grad_query, grad_keys, grad_v, grad_found,
+    query_row, weights_row, grad_gates_row, grad_context_row, grad_query_row, grad_found_row,
+    S, A, V, GATES,
+    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    query += b * query_row
+    keys += b * S * A
+    grad_keys += b * S * A
+    values += b * S * V
+    s = tl.arange(0, POSITIONS)
+    shares = tl.load(weights + b * weights_row + s, mask=s < S, other=0.0)
+    of_shares = tl.zeros((POSITIONS,), tl.float32)
+    for begin in range(0, V, BLOCK):
+        e = begin + tl.arange(0, BLOCK)
+        of_found = tl.load(
+            grad_context + b * grad_context_row + e, mask=e < V, other=0.0
+        ).to(tl.float32)  # fmt: skip
+        of_found += tl.load(
+            grad_gates + b * grad_gates_row + e, mask=e < GATES, other=0.0
+        ).to(tl.float32)  # fmt: skip
+        out = grad_found + b * grad_found_row + e
+        tl.store(out, of_found.to(out.dtype.element_ty), mask=e < V)
+        of_shares += tl.sum(of_found[None, :] * _tile(values, s, e, S, V), 1)
+    of_scores = shares * (of_shares - tl.sum(shares * of_shares, 0))
+    for begin in range(0, A, BLOCK):
+        a = begin + tl.arange(0, BLOCK)
+        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        k = _tile(keys, s, a, S, A)
+        if ADDITIVE:
+            squashed = _tanh(q + k)
+            of_k = of_scores[:, None] * factor * (1.0 - squashed * squashed)
+            of_q = tl.sum(of_k, 0)
+            of_v = tl.sum(of_scores[:, None] * squashed, 0)
+        else:
+            squashed = _tanh(q)
+            of_k = of_scores[:, None] * factor * squashed
+            of_v = tl.sum(of_scores[:, None] * squashed * k, 0)
+            of_q = tl.sum(of_scores[:, None] * k * (factor * (1.0 - squashed * squashed)), 0)
+        out = grad_query + b * grad_query_row + a
+        tl.store(out, of_q.to(out.dtype.element_ty), mask=a < A)
+        row = grad_v + b * A + a
+        tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
+        here = (s < S)[:, None] & (a < A)[None, :]
+        place = grad_keys + s[:, None] * A + a[None, :]
+        tl.store(place, tl.load(place, mask=here, other=0.0) + of_k, mask=here)
+
+
+def lstm_forward(
+    read: Tensor,
+    of_state: Tensor,
+    c: Tensor,
+    new_h: Tensor,
+    new_c: Tensor,
+    *,
+    found: Tensor | None = None,
+    kept: tuple[Tensor, Tensor] | None = None,
+) -> None:
+    """Gates' parts (B, 4D), which are added, and c (B, D) -> ``new_h`` and ``new_c`` (B, D).
+
+    ``kept`` are h and a mask (B,): where that is False, a row keeps its h and c.
+    """
+    h, mask = (read, read) if kept is None else kept
+    B, D = c.shape
+    _lstm_forward[(B, triton.cdiv(D, COLUMNS))](
+        read, of_state, read if found is None else found, h, c, mask, new_h, new_c,
+        read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
+        h.stride(0), mask.stride(0), new_h.stride(0), D,
+        FINDS=found is not None, MASKED=kept is not None, BLOCK=min(COLUMNS, _room(D)),
+    )  # fmt: skip
+
+
+def lstm_backward(
+    read: Tensor,
+    of_state: Tensor,
+    c: Tensor,
+    grad_h: Tensor,
+    grad_c: Tensor,
+    grad_gates: Tensor,
+    *,
+    found: Tensor | None = None,
+    grad_told: Tensor | None = None,
+    mask: Tensor | None = None,
+    grad_kept: Tensor | None = None,
+) -> None:
+    """Write ``grad_gates`` (B, 4D), and ``grad_c`` (B, D) in place of that of the new c.
+
+    ``grad_h`` is that of the step after, ``grad_told`` is added to it; with a ``mask``, what of it
+    goes on to the h before is written to ``grad_kept``.
+    """
+    B, D = c.shape
+    told = read if grad_told is None else grad_told
+    masked = read if mask is None else mask
+    _lstm_backward[(B, triton.cdiv(D, COLUMNS))](
+        read, of_state, read if found is None else found, c, masked, grad_h, told, grad_c,
+        grad_gates, read if grad_kept is None else grad_kept,
+        read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
+        masked.stride(0), told.stride(0), grad_gates.stride(0), D,
+        FINDS=found is not None, MASKED=mask is not None, TOLD=grad_told is not None,
+        BLOCK=min(COLUMNS, _room(D)),
+    )  # fmt: skip
+
+
+def look(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    values: Tensor,
+    mask: Tensor,
+    weights: Tensor,
+    context: Tensor,
+    *,
+    additive: bool,
+) -> None:
+    """query (B, A), keys (B, S, A), v (A,), values (B, S, V), mask (B, S) -> ``weights`` (B, S),
+    ``context`` (B, V). Scores are Σ v tanh(q + k), or Σ v tanh(q) k.
+    """
+    (B, S, A), V = keys.shape, values.shape[-1]
+    _look[(B,)](
+        query, keys, v, values, mask, weights, context,
+        query.stride(0), weights.stride(0), context.stride(0), S, A, V,
+        ADDITIVE=additive, POSITIONS=_room(S), BLOCK=_columns(S),
+    )  # fmt: skip
+
+
+def look_backward(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    values: Tensor,
+    weights: Tensor,
+    grad_gates: Tensor,
+    grad_context: Tensor,
+    grad_query: Tensor,
+    grad_keys: Tensor,
+    grad_v: Tensor,
+    grad_found: Tensor,
+    *,
+    additive: bool,
+) -> None:
+    """Write ``grad_query`` (B, A) and ``grad_found`` (B, V), all of the context's gradient, and add
+    to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A), in float32.
+
+    The first numbers of a context are added to the gates, the gradient of which is added here.
+    """
+    (B, S, A), V = keys.shape, values.shape[-1]
+    _look_backward[(B,)](
+        query, keys, v, values, weights, grad_gates, grad_context,
+        grad_query, grad_keys, grad_v, grad_found,
+        query.stride(0), weights.stride(0), grad_gates.stride(0), grad_context.stride(0),
+        grad_query.stride(0), grad_found.stride(0), S, A, V, grad_gates.shape[-1],
+        ADDITIVE=additive, POSITIONS=_room(S), BLOCK=_columns(S),
+    )  # fmt: skip
+
+
+def _room(n: int) -> int:
+    """The power of two that holds n, 16 at least."""
+    return max(16, triton.next_power_of_2(n))
+
+
+def _columns(n_positions: int) -> int:
+    return max(16, TILE // _room(n_positions))

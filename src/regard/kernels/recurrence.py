@@ -1,0 +1,290 @@
+"""LSTMs over all positions of a text, for updates that are recorded on a GPU.
+
+Under autograd a step takes some sixty kernels, a product for the gradient of the weights and a sum
+with that of the steps before among them. Here all steps are one function. Forwards a step is a
+product and a kernel (two where it looks at a source), backwards as many, and the gradients of all
+weights are one product over all steps in the end. ``regard.layers`` has the loops that can be read;
+both are tested to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.kernels.call import may_ask, may_fuse, product_type
+from regard.kernels.gpu import HAS_TRITON, triton_kernels
+
+MOST_KEYS = 128
+"""Positions of a source that one program looks at."""
+
+
+class StateWeights(NamedTuple):
+    """What the state of an LSTM goes through."""
+
+    matrix: Tensor
+    """U (4Dc, D)"""
+    bias: Tensor | None = None
+    """(4Dc,)"""
+    out: Tensor | None = None
+    """(D, Dc): the projection to h, where the memory is wider than what is told."""
+
+
+class Looking(NamedTuple):
+    """What is looked at before each step, for what is added to the gates."""
+
+    keys: Tensor
+    """(B, S, A), prepared for the score"""
+    values: Tensor
+    """(B, S, V): of what is found, the first 4Dc numbers are added to the gates"""
+    mask: Tensor
+    """(B, S)"""
+    w_query: Tensor
+    """(D, A)"""
+    v: Tensor
+    """(A,)"""
+    additive: bool
+    """Whether the score is Σ v tanh(W_q h + k), else Σ v tanh(W_q h) k."""
+
+
+def is_recorded(x: Tensor) -> bool:
+    """Whether launches on a GPU are being recorded, so that these functions are what to call."""
+    return x.is_cuda and HAS_TRITON and may_fuse() and not may_ask()
+
+
+def lstm(
+    read: Tensor,
+    weights: StateWeights,
+    before: tuple[Tensor, Tensor],
+    mask: Tensor | None = None,
+    *,
+    backwards: bool = False,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """W x + b (B, T, 4Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
+
+    Where ``mask`` (B, T) is False a state is the one before it. States are as narrow as products
+    are, and c is float32.
+    """
+    kind = product_type(read)
+    matrices = (None if one is None else one.to(kind) for one in weights)
+    h, c = before[0].to(kind), before[1].float()
+    states, c = _Lstm.apply(backwards, mask, read.to(kind), *matrices, h, c)
+    return states, (states[:, 0 if backwards else -1], c)
+
+
+def attending_lstm(
+    read: Tensor, looking: Looking, weights: StateWeights, before: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """Words' part of the gates (B, T, 4Dc), after h and c -> states (B, T, D), contexts (B, T, V),
+    the last h and c. The h before a step asks.
+    """
+    kind = product_type(read)
+    joined = torch.cat((looking.w_query.t(), weights.matrix)).to(kind)
+    states, contexts, c = _AttendingLstm.apply(
+        looking.additive,
+        looking.mask,
+        read.to(kind),
+        looking.keys.to(kind).contiguous(),
+        looking.values.to(kind).contiguous(),
+        looking.v.to(kind),
+        joined,
+        None if weights.out is None else weights.out.to(kind),
+        before[0].to(kind),
+        before[1].float(),
+    )
+    return states, contexts, (states[:, -1], c)
+
+
+class _Lstm(torch.autograd.Function):
+    """Keeps what each step was given, and computes its gates again on the way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        backwards: bool,
+        mask: Tensor | None,
+        read: Tensor,
+        matrix: Tensor,
+        bias: Tensor | None,
+        out: Tensor | None,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        gpu, (B, T, _) = triton_kernels("recurrence"), read.shape
+        first = h
+        of_states, memories = _steps(read, T), _steps(c, T + 1)
+        memories[0] = c
+        states = read.new_empty(B, T, h.shape[1])
+        told = states if out is None else read.new_zeros(B, T, c.shape[1])
+        for n, t in enumerate(_times(T, backwards)):
+            of_state = _product(h, matrix, bias, of_states[n])
+            into = told[:, t]  # zeros where h has another width: nothing of it is kept
+            kept = None if mask is None else (h if out is None else into, mask[:, t])
+            gpu.lstm_forward(read[:, t], of_state, memories[n], into, memories[n + 1], kept=kept)
+            if out is not None:
+                new = into @ out.t()
+                states[:, t] = new if mask is None else new.where(mask[:, t, None], h)
+            h = states[:, t]
+        ctx.backwards = backwards
+        ctx.save_for_backward(
+            mask, read, matrix, bias, out, first, of_states, memories, states, told
+        )
+        return states, memories[T].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_states: Tensor, grad_c: Tensor) -> tuple[Any, ...]:
+        mask, read, matrix, bias, out, first, of_states, memories, states, told = ctx.saved_tensors
+        gpu, T = triton_kernels("recurrence"), read.shape[1]
+        grad_states, grad_c = grad_states.contiguous(), grad_c.clone()
+        grad_h, grad_gates = torch.zeros_like(first), torch.empty_like(read)
+        grad_told = torch.empty_like(grad_states)  # where there is a projection
+        kept = None if mask is None else torch.empty_like(first)
+        for n, t in reversed([*enumerate(_times(T, ctx.backwards))]):
+            given = (read[:, t], of_states[n], memories[n])
+            real = None if mask is None else mask[:, t]
+            if out is None:
+                gpu.lstm_backward(
+                    *given, grad_h, grad_c, grad_gates[:, t],
+                    grad_told=grad_states[:, t], mask=real, grad_kept=kept,
+                )  # fmt: skip
+            else:
+                of_h = grad_h + grad_states[:, t]
+                if real is not None:
+                    kept = of_h.where(~real[:, None], 0.0)
+                    of_h = of_h.where(real[:, None], 0.0)
+                grad_told[:, t] = of_h
+                of_h = of_h @ out
+                gpu.lstm_backward(
+                    *given, of_h, grad_c, grad_gates[:, t],
+                    mask=real, grad_kept=None if real is None else torch.empty_like(of_h),
+                )  # fmt: skip
+            grad_h = grad_gates[:, t] @ matrix
+            grad_h = grad_h if kept is None else grad_h + kept
+        flat, asked = grad_gates.flatten(0, 1), _before(first, states, ctx.backwards)
+        return (
+            None,
+            None,
+            grad_gates,
+            flat.t() @ asked.flatten(0, 1),
+            None if bias is None else flat.sum(dim=0),
+            None if out is None else grad_told.flatten(0, 1).t() @ told.flatten(0, 1),
+            grad_h,
+            grad_c,
+        )
+
+
+class _AttendingLstm(torch.autograd.Function):
+    """The same with a look before each step; it keeps the weights of every look."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        additive: bool,
+        mask: Tensor,
+        read: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        v: Tensor,
+        joined: Tensor,
+        out: Tensor | None,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        gpu, (B, T, _), (_, S, A) = triton_kernels("recurrence"), read.shape, keys.shape
+        first = h
+        asked, memories = read.new_empty(T, B, joined.shape[0]), _steps(c, T + 1)
+        memories[0] = c
+        states = read.new_empty(B, T, h.shape[1])
+        told = states if out is None else read.new_zeros(B, T, c.shape[1])
+        weights = torch.empty(B, T, S, device=read.device)
+        contexts = read.new_empty(B, T, values.shape[-1])
+        for t in range(T):
+            query, of_state = _product(h, joined, None, asked[t]).split_with_sizes(
+                (A, joined.shape[0] - A), dim=1
+            )
+            found = contexts[:, t]
+            gpu.look(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            into = told[:, t]
+            gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
+            if out is not None:
+                states[:, t] = into @ out.t()
+            h = states[:, t]
+        ctx.additive = additive
+        ctx.save_for_backward(
+            read, keys, values, v, joined, out, first, asked, memories, states, told, weights,
+            contexts,
+        )  # fmt: skip
+        return states, contexts, memories[T].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_c: Tensor
+    ) -> tuple[Any, ...]:
+        (
+            read, keys, values, v, joined, out, first, asked, memories, states, told, weights,
+            contexts,
+        ) = ctx.saved_tensors  # fmt: skip
+        gpu, T, A = triton_kernels("recurrence"), read.shape[1], keys.shape[-1]
+        grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
+        grad_c, grad_h, grads = grad_c.clone(), torch.zeros_like(first), torch.empty_like(asked)
+        grad_told = torch.empty_like(grad_states)  # where there is a projection
+        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
+        grad_v = grad_keys.new_zeros(keys.shape[0], A)
+        grad_found = torch.empty_like(contexts)
+        for t in reversed(range(T)):
+            query, of_state = asked[t, :, :A], asked[t, :, A:]
+            grad_query, grad_gates = grads[t, :, :A], grads[t, :, A:]
+            of_told: Tensor | None = grad_states[:, t]
+            if out is not None:
+                grad_told[:, t] = grad_h + grad_states[:, t]
+                grad_h, of_told = grad_told[:, t] @ out, None
+            gpu.lstm_backward(
+                read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
+                found=contexts[:, t], grad_told=of_told,
+            )  # fmt: skip
+            gpu.look_backward(
+                query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
+                grad_query, grad_keys, grad_v, grad_found[:, t], additive=ctx.additive,
+            )  # fmt: skip
+            grad_h = grads[t] @ joined
+        before = _before(first, states, backwards=False).transpose(0, 1)
+        return (
+            None,
+            None,
+            grads[:, :, A:].transpose(0, 1),
+            grad_keys.to(keys.dtype),
+            weights.to(values.dtype).mT @ grad_found,
+            grad_v.sum(dim=0).to(v.dtype),
+            grads.flatten(0, 1).t() @ before.flatten(0, 1),
+            None if out is None else grad_told.flatten(0, 1).t() @ told.flatten(0, 1),
+            grad_h,
+            grad_c,
+        )
+
+
+def _times(n: int, backwards: bool) -> Sequence[int]:
+    return range(n - 1, -1, -1) if backwards else range(n)
+
+
+def _steps(x: Tensor, n: int) -> Tensor:
+    """Room for n steps of x."""
+    return x.new_empty(n, x.shape[0], x.shape[-1])
+
+
+def _product(h: Tensor, matrix: Tensor, bias: Tensor | None, into: Tensor) -> Tensor:
+    if bias is None:
+        return torch.mm(h, matrix.t(), out=into)
+    return torch.addmm(bias, h, matrix.t(), out=into)
+
+
+def _before(first: Tensor, states: Tensor, backwards: bool) -> Tensor:
+    """The states (B, T, D) that steps began with."""
+    if backwards:
+        return torch.cat((states[:, 1:], first[:, None]), dim=1)
+    return torch.cat((first[:, None], states[:, :-1]), dim=1)
