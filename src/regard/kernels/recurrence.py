@@ -1,4 +1,4 @@
-"""LSTMs over all positions of a text, for updates that are recorded on a GPU.
+"""LSTMs and GRUs over all positions of a text, for updates that are recorded on a GPU.
 
 Under autograd a step takes some sixty kernels, a product for the gradient of the weights and a sum
 with that of the steps before among them. Here all steps are one function. Forwards a step is a
@@ -19,17 +19,18 @@ from torch.autograd.function import once_differentiable
 from regard.kernels.call import may_ask, may_fuse, product_type
 from regard.kernels.gpu import HAS_TRITON, triton_kernels
 
+CELLS = ("lstm", "gru")
 MOST_KEYS = 128
 """Positions of a source that one program looks at."""
 
 
 class StateWeights(NamedTuple):
-    """What the state of an LSTM goes through."""
+    """What the state of a cell with n gates goes through."""
 
     matrix: Tensor
-    """U (4Dc, D)"""
+    """U (n·Dc, D)"""
     bias: Tensor | None = None
-    """(4Dc,)"""
+    """(n·Dc,)"""
     out: Tensor | None = None
     """(D, Dc): the projection to h, where the memory is wider than what is told."""
 
@@ -56,7 +57,8 @@ def is_recorded(x: Tensor) -> bool:
     return x.is_cuda and HAS_TRITON and may_fuse() and not may_ask()
 
 
-def lstm(
+def unrolled(
+    cell: str,
     read: Tensor,
     weights: StateWeights,
     before: tuple[Tensor, Tensor],
@@ -64,15 +66,19 @@ def lstm(
     *,
     backwards: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """W x + b (B, T, 4Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
+    """W x + b (B, T, n·Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
 
-    Where ``mask`` (B, T) is False a state is the one before it. States are as narrow as products
-    are, and c is float32.
+    ``cell`` is one of ``CELLS``; of a GRU, c is h. Where ``mask`` (B, T) is False a state is the
+    one before it. States are as narrow as products are, and c is float32.
     """
     kind = product_type(read)
-    matrices = (None if one is None else one.to(kind) for one in weights)
     h, c = before[0].to(kind), before[1].float()
-    states, c = _Lstm.apply(backwards, mask, read.to(kind), *matrices, h, c)
+    matrix, bias, out = (None if one is None else one.to(kind) for one in weights)
+    given = (backwards, mask, read.to(kind), matrix, bias)
+    if cell == "gru":
+        states, c = _Gru.apply(*given, h, c)
+    else:
+        states, c = _Lstm.apply(*given, out, h, c)
     return states, (states[:, 0 if backwards else -1], c)
 
 
@@ -173,6 +179,62 @@ class _Lstm(torch.autograd.Function):
             flat.t() @ asked.flatten(0, 1),
             None if bias is None else flat.sum(dim=0),
             None if out is None else grad_told.flatten(0, 1).t() @ told.flatten(0, 1),
+            grad_h,
+            grad_c,
+        )
+
+
+class _Gru(torch.autograd.Function):
+    """The same for a GRU, whose state is kept as h, for products, and as c, in float32."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        backwards: bool,
+        mask: Tensor | None,
+        read: Tensor,
+        matrix: Tensor,
+        bias: Tensor | None,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        gpu, T = triton_kernels("recurrence"), read.shape[1]
+        first, states = h, read.new_empty(*read.shape[:2], h.shape[1])
+        of_states, memories = _steps(read, T), _steps(c, T + 1)
+        memories[0] = c
+        for n, t in enumerate(_times(T, backwards)):
+            of_state = _product(h, matrix, bias, of_states[n])
+            real = None if mask is None else mask[:, t]
+            gpu.gru_forward(
+                read[:, t], of_state, memories[n], states[:, t], memories[n + 1], mask=real
+            )
+            h = states[:, t]
+        ctx.backwards = backwards
+        ctx.save_for_backward(mask, read, matrix, bias, first, of_states, memories, states)
+        return states, memories[T].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_states: Tensor, grad_c: Tensor) -> tuple[Any, ...]:
+        mask, read, matrix, bias, first, of_states, memories, states = ctx.saved_tensors
+        gpu, T = triton_kernels("recurrence"), read.shape[1]
+        grad_states, grad_c = grad_states.contiguous(), grad_c.clone()
+        grad_read, grad_of_states = torch.empty_like(read), torch.empty_like(read)
+        grad_h = torch.zeros_like(first)
+        for n, t in reversed([*enumerate(_times(T, ctx.backwards))]):
+            gpu.gru_backward(
+                read[:, t], of_states[n], memories[n], grad_h, grad_c,
+                grad_read[:, t], grad_of_states[:, t],
+                grad_told=grad_states[:, t], mask=None if mask is None else mask[:, t],
+            )  # fmt: skip
+            grad_h = grad_of_states[:, t] @ matrix
+        flat, asked = grad_of_states.flatten(0, 1), _before(first, states, ctx.backwards)
+        return (
+            None,
+            None,
+            grad_read,
+            flat.t() @ asked.flatten(0, 1),
+            None if bias is None else flat.sum(dim=0),
             grad_h,
             grad_c,
         )

@@ -106,7 +106,7 @@ class FastForwardLayer(nn.Module):
         state = state or self.recurrence.start(x)
         if self.peepholes is None and kernels.is_recorded(x):
             weights = StateWeights(*self._weights("hh"))
-            h, last = kernels.lstm(f, weights, (state.h[:, 0], _memory(state)))
+            h, last = kernels.unrolled("lstm", f, weights, (state.h[:, 0], _memory(state)))
             state = one_layer(*last)
         elif self.peepholes is None and may_fuse():
             h, state = self.recurrence(x, None, state)

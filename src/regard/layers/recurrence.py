@@ -1,8 +1,8 @@
 """Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
 
 Torch's fused recurrences do the work. Where launches are recorded and rows are padded, which is
-more than these can, LSTMs are left to ``regard.kernels.recurrence``, and other cells run step by
-step; so do all where only readable kernels are wanted (counting FLOPs, comparing). They are tested
+more than these can, ``regard.kernels.recurrence`` does for LSTMs and GRUs; where only readable
+kernels are wanted (counting FLOPs, comparing), the same weights run step by step. They are tested
 to agree.
 """
 
@@ -164,7 +164,7 @@ class Recurrence(nn.Module):
         d_out: int | None = None,
     ) -> None:
         super().__init__()
-        self.kind = CELLS[cell]
+        self.cell, self.kind = cell, CELLS[cell]
         self.d_out = d_hidden if d_out is None else d_out
         self.inner = self.kind.fused(
             d_in,
@@ -193,10 +193,13 @@ class Recurrence(nn.Module):
         several layers counts them once: ``lengths`` (B,) on the CPU, which waits for a GPU.
         """
         state = state or self.start(x)
-        ours = self.kind.has_c and kernels.is_recorded(x)
-        if ours or not may_fuse() or (mask is not None and not may_ask()):
+        if self._ours(x) or not may_fuse() or (mask is not None and not may_ask()):
             return self._by_layers(x, mask, state)
         return self._fused(x, mask, state, lengths)
+
+    def _ours(self, x: Tensor) -> bool:
+        """Whether our own kernels are to read x."""
+        return self.cell in kernels.CELLS and kernels.is_recorded(x)
 
     def start(self, x: Tensor) -> CellState:
         """Zeros for each row of x."""
@@ -249,8 +252,9 @@ class Recurrence(nn.Module):
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
         weights = StateWeights(w_h, b_h, getattr(self.inner, f"weight_hr{suffix}", None))
         read, backwards = F.linear(x, w_x, b_x), suffix.endswith("reverse")
-        if self.kind.has_c and kernels.is_recorded(x):
-            out, last = kernels.lstm(read, weights, state, mask, backwards=backwards)
+        if self._ours(x):
+            cell = self.cell
+            out, last = kernels.unrolled(cell, read, weights, state, mask, backwards=backwards)
         else:
             out, last = self._by_steps(read, weights, state, mask, backwards=backwards)
         return (out if mask is None else out * mask.unsqueeze(-1)), last

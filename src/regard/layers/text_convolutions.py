@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
+from regard.kernels.norms import norm_relu
 from regard.layers.dropout import Dropout
 
 HALF = 0.5**0.5
@@ -87,7 +89,7 @@ class TextConvolution(nn.Module):
 
         With ``texts`` (T,) x is a packed row, and nothing is before it.
         """
-        read = torch.cat((past, x), dim=1)
+        read = torch.cat((past.to(x.dtype), x), dim=1)
         return self._valid(read, texts, self.n_past), read[:, x.shape[1] :]
 
     def _valid(self, x: Tensor, texts: Tensor | None, before: int) -> Tensor:
@@ -168,6 +170,14 @@ def multiplicative_unit(h: Tensor, convolved: Tensor) -> Tensor:
     return g1 * (g2 * h + g3 * u.tanh()).tanh()
 
 
+class NormReLU(nn.LayerNorm):
+    """ReLU(LayerNorm(x))"""
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        return norm_relu(input, self.weight, self.bias, self.eps)
+
+
 class DilatedBlock(nn.Module):
     """A residual block of ByteNet on vectors of width 2D (Kalchbrenner et al. 2016):
 
@@ -181,7 +191,8 @@ class DilatedBlock(nn.Module):
         self, d: int, kernel: int, dilation: int, *, multiplicative: bool, dropout: float
     ) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in (2 * d, d, d))
+        read = nn.LayerNorm(d) if multiplicative else NormReLU(d)
+        self.norms = nn.ModuleList((NormReLU(2 * d), read, NormReLU(d)))
         self.narrow, self.widen = nn.Linear(2 * d, d), nn.Linear(d, 2 * d)
         product = nn.Linear(kernel * d, 4 * d if multiplicative else d)
         self.convolution = TextConvolution(product, kernel, dilation=dilation)
@@ -201,9 +212,8 @@ class DilatedBlock(nn.Module):
 
     def _enter(self, x: Tensor) -> Tensor:
         """What the convolution reads, (B, T, D)."""
-        h = self.norms[1](self.narrow(F.relu(self.norms[0](x))))
-        return h if self.multiplicative else F.relu(h)
+        return self.norms[1](self.narrow(self.norms[0](x)))
 
     def _leave(self, x: Tensor, h: Tensor, y: Tensor) -> Tensor:
         y = multiplicative_unit(h, y) if self.multiplicative else y
-        return x + self.dropout(self.widen(F.relu(self.norms[2](y))))
+        return x + self.dropout(self.widen(self.norms[2](y)))

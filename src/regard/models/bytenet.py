@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from regard.layers.dropout import Dropout
 from regard.layers.settings import Count, Share
-from regard.layers.text_convolutions import DilatedBlock, PastInputs
+from regard.layers.text_convolutions import DilatedBlock, NormReLU, PastInputs
 from regard.models.base import SequenceModel
 from regard.models.settings import SequenceConfig
 
@@ -114,7 +114,7 @@ class ByteNetDecoder(nn.Module):
         self.tokens = nn.Embedding(config.n_target_vocab, 2 * d)
         self.dropout = Dropout(config.dropout)
         self.layers = _blocks(config)
-        self.norm = nn.LayerNorm(2 * d)
+        self.norm = NormReLU(2 * d)
         self.to_logits = nn.Linear(2 * d, config.n_target_vocab)
         self.d_model = d
 
@@ -134,7 +134,7 @@ class ByteNetDecoder(nn.Module):
         for layer, past in zip(layers, state.layers, strict=True):
             x, now = layer.causal(x, past)
             pasts.append(now)
-        return F.relu(self.norm(x)), PastInputs(tuple(pasts), state.length + n)
+        return self.norm(x), PastInputs(tuple(pasts), state.length + n)
 
 
 class ByteNet(SequenceModel):

@@ -8,7 +8,7 @@ import torch
 
 from regard.kernels import recurrence as kernels
 from regard.kernels.call import reference_only
-from regard.kernels.recurrence import StateWeights, attending_lstm, lstm
+from regard.kernels.recurrence import StateWeights, attending_lstm, unrolled
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import looking, unroll_attending
 from regard.layers.fast_forward import FastForwardLayer
@@ -54,19 +54,32 @@ def assert_agree(calls, inputs):
 
 
 @pytest.mark.parametrize("lengths", [None, (4, 1, 3, 0, 2)], ids=str)
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "n_layers": 2}, {"d_out": 3}])
-def test_a_recorded_lstm_is_the_one_step_by_step(rng, recorded, options, lengths):
-    layer = Recurrence("lstm", 3, D, **options)
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        ("lstm", {}),
+        ("lstm", {"bidirectional": True, "n_layers": 2}),
+        ("lstm", {"d_out": 3}),
+        ("gru", {}),
+        ("gru", {"bidirectional": True, "n_layers": 2}),
+    ],
+)
+def test_a_recorded_recurrence_is_the_one_step_by_step(rng, recorded, cell, options, lengths):
+    layer = Recurrence(cell, 3, D, **options)
     x = torch.randn(B, T, 3, generator=rng, requires_grad=True)
     mask = None if lengths is None else torch.arange(T) < torch.tensor(lengths)[:, None]
     start = layer.start(x)
-    h, c = (torch.randn(one.shape, generator=rng).requires_grad_() for one in (start.h, start.c))
+    states = [
+        torch.randn(one.shape, generator=rng).requires_grad_()
+        for one in (start.h, start.c)
+        if one is not None
+    ]
 
     def run():
-        out, state = layer(x, mask, CellState(h, c))
-        return out, state.h, state.c
+        out, state = layer(x, mask, CellState(states[0], states[1] if cell == "lstm" else None))
+        return out, state.h, *([] if state.c is None else [state.c])
 
-    assert_agree((run, readable(run)), [x, h, c, *layer.parameters()])
+    assert_agree((run, readable(run)), [x, *states, *layer.parameters()])
 
 
 def test_a_recorded_layer_with_fast_forward_is_the_one_step_by_step(rng, recorded):
@@ -150,7 +163,7 @@ def test_states_are_narrow_and_the_memory_is_not(rng):
     read = torch.randn(B, T, 4 * D, generator=rng)
     before = (torch.zeros(B, D), torch.zeros(B, D))
     with torch.autocast("cpu", torch.bfloat16):
-        states, (h, c) = lstm(read, weights, before)
+        states, (h, c) = unrolled("lstm", read, weights, before)
     assert (states.dtype, h.dtype, c.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
-    exact, _ = lstm(read, weights, before)
+    exact, _ = unrolled("lstm", read, weights, before)
     torch.testing.assert_close(states.float(), exact, rtol=0.1, atol=0.05)

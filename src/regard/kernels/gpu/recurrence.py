@@ -1,6 +1,6 @@
-"""The steps of an LSTM, and of one that looks at a source before each, in Triton.
+"""The steps of LSTMs and GRUs, and of an LSTM that looks at a source before each, in Triton.
 
-One program does some columns of one row of an LSTM's step; one program looks for one row. All that
+One program does some columns of one row of a cell's step; one program looks for one row. All that
 is between two products of a step is one kernel, or two where it looks. Rows of a step may lie apart
 (their strides are given), so that steps are read from, and written to, where all of them lie.
 Gradients compute gates and scores again. Everything is added up in float32.
@@ -108,6 +108,70 @@ def _lstm_backward(
     tl.store(out + WIDTH, of_f.to(out.dtype.element_ty), mask=here)
     tl.store(out + 2 * WIDTH, of_g.to(out.dtype.element_ty), mask=here)
     tl.store(out + 3 * WIDTH, of_o.to(out.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _gru_parts(read, of_state, c, d, here, WIDTH):
+    """r, z, n of some columns, what r multiplies, and the state before them."""
+    r = tl.sigmoid(_gate(read, of_state, read, d, here, False))
+    z = tl.sigmoid(_gate(read, of_state, read, WIDTH + d, here, False))
+    recalled = tl.load(of_state + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32)
+    n = tl.load(read + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32) + r * recalled
+    return r, z, _tanh(n), recalled, tl.load(c + d, mask=here, other=0.0)
+
+
+@triton.jit
+def _gru_forward(
+    read, of_state, c, mask, new_h, new_c,
+    read_row, of_state_row, mask_row, new_h_row, WIDTH,
+    MASKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    _r, z, n, _recalled, before = _gru_parts(
+        read + b * read_row, of_state + b * of_state_row, c + b * WIDTH, d, here, WIDTH
+    )
+    new = (1.0 - z) * n + z * before
+    if MASKED:
+        new = tl.where(tl.load(mask + b * mask_row) != 0, new, before)
+    tl.store(new_h + b * new_h_row + d, new.to(new_h.dtype.element_ty), mask=here)
+    tl.store(new_c + b * WIDTH + d, new, mask=here)
+
+
+@triton.jit
+def _gru_backward(
+    read, of_state, c, mask, grad_h, grad_told, grad_c, grad_read, grad_of_state,
+    read_row, of_state_row, mask_row, grad_told_row, grad_read_row, grad_of_state_row, WIDTH,
+    MASKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    r, z, n, recalled, before = _gru_parts(
+        read + b * read_row, of_state + b * of_state_row, c + b * WIDTH, d, here, WIDTH
+    )
+    of_new = tl.load(grad_h + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
+    of_new += tl.load(grad_told + b * grad_told_row + d, mask=here, other=0.0).to(tl.float32)
+    grad_c += b * WIDTH + d
+    of_new += tl.load(grad_c, mask=here, other=0.0)
+    of_before = of_new * z
+    if MASKED:
+        real = tl.load(mask + b * mask_row) != 0
+        of_before = tl.where(real, of_before, of_new)
+        of_new = tl.where(real, of_new, 0.0)
+    tl.store(grad_c, of_before, mask=here)
+    of_n = of_new * (1.0 - z) * (1.0 - n * n)
+    of_z = of_new * (before - n) * z * (1.0 - z)
+    of_r = of_n * recalled * r * (1.0 - r)
+    out = grad_read + b * grad_read_row + d
+    tl.store(out, of_r.to(out.dtype.element_ty), mask=here)
+    tl.store(out + WIDTH, of_z.to(out.dtype.element_ty), mask=here)
+    tl.store(out + 2 * WIDTH, of_n.to(out.dtype.element_ty), mask=here)
+    out = grad_of_state + b * grad_of_state_row + d
+    tl.store(out, of_r.to(out.dtype.element_ty), mask=here)
+    tl.store(out + WIDTH, of_z.to(out.dtype.element_ty), mask=here)
+    tl.store(out + 2 * WIDTH, (of_n * r).to(out.dtype.element_ty), mask=here)
 
 
 @triton.jit
@@ -256,6 +320,51 @@ def lstm_backward(
         masked.stride(0), told.stride(0), grad_gates.stride(0), D,
         FINDS=found is not None, MASKED=mask is not None, TOLD=grad_told is not None,
         BLOCK=min(COLUMNS, _room(D)),
+    )  # fmt: skip
+
+
+def gru_forward(
+    read: Tensor,
+    of_state: Tensor,
+    c: Tensor,
+    new_h: Tensor,
+    new_c: Tensor,
+    *,
+    mask: Tensor | None = None,
+) -> None:
+    """W x and U h (B, 3D), and the state c (B, D) in float32 -> the new one as h and as c."""
+    B, D = c.shape
+    masked = read if mask is None else mask
+    _gru_forward[(B, triton.cdiv(D, COLUMNS))](
+        read, of_state, c, masked, new_h, new_c,
+        read.stride(0), of_state.stride(0), masked.stride(0), new_h.stride(0), D,
+        MASKED=mask is not None, BLOCK=min(COLUMNS, _room(D)),
+    )  # fmt: skip
+
+
+def gru_backward(
+    read: Tensor,
+    of_state: Tensor,
+    c: Tensor,
+    grad_h: Tensor,
+    grad_c: Tensor,
+    grad_read: Tensor,
+    grad_of_state: Tensor,
+    *,
+    grad_told: Tensor,
+    mask: Tensor | None = None,
+) -> None:
+    """Write ``grad_read`` and ``grad_of_state`` (B, 3D), and ``grad_c`` (B, D) in place.
+
+    All of the state's gradient that does not go through U h is in ``grad_c``.
+    """
+    B, D = c.shape
+    masked = read if mask is None else mask
+    _gru_backward[(B, triton.cdiv(D, COLUMNS))](
+        read, of_state, c, masked, grad_h, grad_told, grad_c, grad_read, grad_of_state,
+        read.stride(0), of_state.stride(0), masked.stride(0), grad_told.stride(0),
+        grad_read.stride(0), grad_of_state.stride(0), D,
+        MASKED=mask is not None, BLOCK=min(COLUMNS, _room(D)),
     )  # fmt: skip
 
 
