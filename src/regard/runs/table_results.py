@@ -300,6 +300,7 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
     rows = [
         *((METRICS[name].title, how) for name, how in signatures.items()),
         ("published", f"as the lecture prints it, {table.where}: other data than ours"),
+        *([("Model", table.ours)] if table.ours else []),
         ("±", "standard deviation over the seeds"),
         ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
         ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
