@@ -73,6 +73,10 @@ class Tile:
         return replace(self, rows=np.array_split(self.rows, n)[i], n_rows=-(-self.n_rows // n))
 
 
+LONG_SOURCES = 4
+"""Where sources are so many times as long as targets, only their lengths are looked at."""
+
+
 def tiles(
     source: Ints,
     target: Ints,
@@ -82,20 +86,24 @@ def tiles(
 ) -> list[Tile]:
     """Batches in random order, of examples alike in the longer of their sides.
 
-    Sources have as many positions as targets, or where they are longer by far, so many times as
-    many. One that is longer than ``batch_tokens`` makes a batch of its own. No row has more than
-    ``longest`` positions, which is as many as a model may know.
+    Sources have as many positions as targets, or where they are longer, so many times as many; of
+    documents, targets have as many as the longest of a group. One that is longer than
+    ``batch_tokens`` makes a batch of its own. No row has more than ``longest`` positions, which is
+    as many as a model may know.
     """
     times = max(round(source.mean() / target.mean()), 1)
-    lengths = tile_lengths(np.maximum(-(-source // times), target))
+    documents = times >= LONG_SOURCES
+    lengths = tile_lengths(source if documents else np.maximum(-(-source // times), target))
     found = []
     for length in np.unique(lengths).tolist():
         rows = rng.permutation(np.flatnonzero(lengths == length))
-        n_rows = max(batch_tokens // (times * length), 1)
+        if documents:
+            sides = (length, int(tile_lengths(target[rows]).max()))
+        else:
+            sides = (times * length, length)
+        n_source, n_target = (n if longest is None else min(n, longest) for n in sides)
+        n_rows = max(batch_tokens // max(sides), 1)
         cuts = range(n_rows, len(rows), n_rows)
-        n_source, n_target = (
-            n if longest is None else min(n, longest) for n in (times * length, length)
-        )
         found += [Tile(part, n_rows, n_source, n_target) for part in np.split(rows, cuts)]
     return [found[i] for i in rng.permutation(len(found))]
 

@@ -299,4 +299,11 @@ def test_tiles_of_documents_are_long_on_one_side_alone():
     examples = [Example(list(range(5, 5 + 90 + i)), [7] * (4 + i % 3)) for i in range(20)]
     batches = epoch_of(tiled_stream(examples, batch_tokens=1024, seed=0))
     assert {b.target.shape[1] for b in batches} == {9}
-    assert all(110 <= b.source.shape[1] < 200 for b in batches)
+    assert {b.source.shape[1] for b in batches} == {96, 112}  # as their own lengths ask for
+
+
+def test_short_documents_are_not_padded_for_their_long_summaries():
+    examples = [Example([5] * n, [7] * 20) for n in (40, 40, 400, 400)]
+    batches = epoch_of(tiled_stream(examples, batch_tokens=448, seed=0))
+    shapes = {(tuple(b.source.shape), b.target.shape[1]) for b in batches}
+    assert shapes == {((9, 48), 25), ((1, 448), 25)}
