@@ -297,10 +297,17 @@ _CLAIMS = ("Claim", "Verdict", "Numbers")
 def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
     """How the numbers came about."""
     signatures = {name: how for one in sections for name, how in one.signatures.items()}
+    sizes = dict.fromkeys(one.size for one in sections)
+    shorter, fewer = (
+        {size: divisors[size] for size in sizes if size in divisors}
+        for divisors in (table.shorter, table.fewer_experts)
+    )
     rows = [
         *((METRICS[name].title, how) for name, how in signatures.items()),
         ("published", f"as the lecture prints it, {table.where}: other data than ours"),
         *([("Model", table.ours)] if table.ours else []),
+        *(("L", f"divided by {n} where models are {size}") for size, n in shorter.items()),
+        *(("MoE", f"experts divided by {n} where models are {size}") for size, n in fewer.items()),
         ("±", "standard deviation over the seeds"),
         ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
         ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),

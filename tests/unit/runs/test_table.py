@@ -440,13 +440,17 @@ def test_an_outcome_of_one_run_is_compared_with_every_seed():
 
 
 def test_rows_of_summaries_read_a_part_and_write_all():
-    for quick in (True, False):
-        asked = request(TABLES["summarization"], quick=quick)
+    summarization = TABLES["summarization"]
+    for asked, most in (
+        (request(summarization, quick=True), [16, 32]),
+        (request(summarization), [32, 64]),
+        (request(summarization, size="base"), [128, 256]),
+    ):
         for rows in (row_recipes(asked, name) for name in asked.data):
             assert all(one.data.truncate for one in rows.values())
             assert min(one.model.given()["max_len"] for one in rows.values()) >= 100
             experts = [one.model.given().get("experts") for one in rows.values()]
-            assert experts[-2:] == ([16, 32] if quick else [128, 256])
+            assert experts[-2:] == most
 
 
 def test_a_rewarded_row_is_chosen_by_its_reward():
