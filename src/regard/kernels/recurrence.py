@@ -169,8 +169,10 @@ class _Lstm(torch.autograd.Function):
                     *given, of_h, grad_c, grad_gates[:, t],
                     mask=real, grad_kept=None if real is None else torch.empty_like(of_h),
                 )  # fmt: skip
-            grad_h = grad_gates[:, t] @ matrix
-            grad_h = grad_h if kept is None else grad_h + kept
+            if kept is None:
+                grad_h = grad_gates[:, t] @ matrix
+            else:
+                grad_h = torch.addmm(kept, grad_gates[:, t], matrix)
         flat, asked = grad_gates.flatten(0, 1), _before(first, states, ctx.backwards)
         return (
             None,
