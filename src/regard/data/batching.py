@@ -74,7 +74,8 @@ class Tile:
 
 
 LONG_SOURCES = 4
-"""Where sources are so many times as long as targets, only their lengths are looked at."""
+"""Where sources are so many times as long as targets, the length of one says little of the other's.
+"""
 
 
 def tiles(
@@ -86,21 +87,22 @@ def tiles(
 ) -> list[Tile]:
     """Batches in random order, of examples alike in the longer of their sides.
 
-    Sources have as many positions as targets, or where they are longer, so many times as many; of
-    documents, targets have as many as the longest of a group. One that is longer than
-    ``batch_tokens`` makes a batch of its own. No row has more than ``longest`` positions, which is
-    as many as a model may know.
+    Sources have as many positions as targets, or where they are longer, so many times as many. Of
+    documents both sides are looked at: targets are rounded up to a power of two. One that is longer
+    than ``batch_tokens`` makes a batch of its own. No row has more than ``longest`` positions,
+    which is as many as a model may know.
     """
     times = max(round(source.mean() / target.mean()), 1)
-    documents = times >= LONG_SOURCES
-    lengths = tile_lengths(source if documents else np.maximum(-(-source // times), target))
+    if times >= LONG_SOURCES:
+        powers = 2 ** np.ceil(np.log2(np.maximum(target, 8))).astype(np.int64)
+        shapes = np.stack((tile_lengths(source), powers), axis=1)
+    else:
+        lengths = tile_lengths(np.maximum(-(-source // times), target))
+        shapes = np.stack((times * lengths, lengths), axis=1)
     found = []
-    for length in np.unique(lengths).tolist():
-        rows = rng.permutation(np.flatnonzero(lengths == length))
-        if documents:
-            sides = (length, int(tile_lengths(target[rows]).max()))
-        else:
-            sides = (times * length, length)
+    for shape in np.unique(shapes, axis=0):
+        rows = rng.permutation(np.flatnonzero((shapes == shape).all(axis=1)))
+        sides = shape.tolist()
         n_source, n_target = (n if longest is None else min(n, longest) for n in sides)
         n_rows = max(batch_tokens // max(sides), 1)
         cuts = range(n_rows, len(rows), n_rows)

@@ -42,6 +42,8 @@ NO_SOURCE, NO_TARGET = -1, -2
 """Text numbers of the tails. They differ, so that no tail sees the other."""
 EVEN = 64
 """Numbers of positions are multiples of this, as matrix kernels like them."""
+TILING = 2
+"""The rule by which texts are laid into tiles: a training is not resumed by another."""
 SPARE = np.array([0.005, 0.005, 0.02, 0.01])
 """Room for epochs whose batches are less equal than those of the first."""
 
@@ -98,7 +100,7 @@ def tiled_stream(
         return tiles(*sides, batch_tokens, rng, longest)
 
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
-    depends_on = {"batch_tokens": batch_tokens, "packed": False, "tiled": True}
+    depends_on = {"batch_tokens": batch_tokens, "packed": False, "tiled": TILING}
     return Stream(texts, plan, _tiled, seed=seed, depends_on=depends_on, split=Tile.part)
 
 

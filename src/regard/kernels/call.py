@@ -15,6 +15,7 @@ from regard.functional.attend import ScoreFn
 from regard.functional.masks import Mask, Nearby
 from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import Factors
+from regard.kernels.gpu import HAS_TRITON
 
 _reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
 _without_host: ContextVar[bool] = ContextVar("without_host", default=False)
@@ -186,3 +187,8 @@ def without_host() -> Iterator[None]:
 def may_ask() -> bool:
     """Whether the host may wait for numbers of the device just now."""
     return not _without_host.get()
+
+
+def is_recorded(x: Tensor) -> bool:
+    """Whether launches on x's GPU are being recorded, and kernels of our own may be among them."""
+    return x.is_cuda and HAS_TRITON and may_fuse() and not may_ask()

@@ -13,13 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.call import may_ask, may_fuse, product_type
+from regard.kernels.call import is_recorded, product_type
 
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """ReLU(LayerNorm(x)) over the last axis, in the type of products."""
-    recorded = x.is_cuda and may_fuse() and not may_ask()
-    run = _compiled() if recorded else _norm_relu
+    run = _compiled() if is_recorded(x) else _norm_relu
     normed: Tensor = run(x, weight, bias, eps, product_type(x))
     return normed
 

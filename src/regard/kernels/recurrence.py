@@ -2,9 +2,9 @@
 
 Under autograd a step takes some sixty kernels, a product for the gradient of the weights and a sum
 with that of the steps before among them. Here all steps are one function. Forwards a step is a
-product and a kernel (two where it looks at a source), backwards as many, and the gradients of all
-weights are one product over all steps in the end. ``regard.layers`` has the loops that can be read;
-both are tested to agree.
+product and a kernel, backwards as many, and one more each where it attends to a source; a projected
+state has products of its own. The gradients of all weights are one product over all steps in the
+end. ``regard.layers`` has the loops that can be read; both are tested to agree.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.kernels.call import may_ask, may_fuse, product_type
-from regard.kernels.gpu import HAS_TRITON, triton_kernels
+from regard.kernels.call import product_type
+from regard.kernels.gpu import triton_kernels
 
-CELLS = ("lstm", "gru")
+State = tuple[Tensor, Tensor]
+"""h and c (B, D)"""
 MOST_KEYS = 128
 """Positions of a source that one program looks at."""
 
@@ -32,10 +33,10 @@ class StateWeights(NamedTuple):
     bias: Tensor | None = None
     """(n·Dc,)"""
     out: Tensor | None = None
-    """(D, Dc): the projection to h, where the memory is wider than what is told."""
+    """(D, Dc): the projection to h, where the memory c is wider than h."""
 
 
-class Looking(NamedTuple):
+class SourceAttention(NamedTuple):
     """What is looked at before each step, for what is added to the gates."""
 
     keys: Tensor
@@ -52,57 +53,65 @@ class Looking(NamedTuple):
     """Whether the score is Σ v tanh(W_q h + k), else Σ v tanh(W_q h) k."""
 
 
-def is_recorded(x: Tensor) -> bool:
-    """Whether launches on a GPU are being recorded, so that these functions are what to call."""
-    return x.is_cuda and HAS_TRITON and may_fuse() and not may_ask()
-
-
-def unrolled(
-    cell: str,
+def unrolled_lstm(
     read: Tensor,
     weights: StateWeights,
-    before: tuple[Tensor, Tensor],
+    before: State,
     mask: Tensor | None = None,
     *,
     backwards: bool = False,
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """W x + b (B, T, n·Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
+) -> tuple[Tensor, State]:
+    """W x + b (B, T, 4Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
 
-    ``cell`` is one of ``CELLS``; of a GRU, c is h. Where ``mask`` (B, T) is False a state is the
-    one before it. States are as narrow as products are, and c is float32.
+    Where ``mask`` (B, T) is False a state is the one before it. States are as narrow as products
+    are, and c is float32.
     """
     kind = product_type(read)
-    h, c = before[0].to(kind), before[1].float()
-    matrix, bias, out = (None if one is None else one.to(kind) for one in weights)
-    given = (backwards, mask, read.to(kind), matrix, bias)
-    if cell == "gru":
-        states, c = _Gru.apply(*given, h, c)
-    else:
-        states, c = _Lstm.apply(*given, out, h, c)
+    matrices = (None if one is None else one.to(kind) for one in weights)
+    states, c = _Lstm.apply(backwards, mask, read.to(kind), *matrices, *_begun(before, kind))
+    return states, (states[:, 0 if backwards else -1], c)
+
+
+def unrolled_gru(
+    read: Tensor,
+    weights: StateWeights,
+    before: State,
+    mask: Tensor | None = None,
+    *,
+    backwards: bool = False,
+) -> tuple[Tensor, State]:
+    """The same of a GRU, whose c is its h in float32; it has no projection."""
+    kind = product_type(read)
+    matrices = (None if one is None else one.to(kind) for one in weights[:2])
+    states, c = _Gru.apply(backwards, mask, read.to(kind), *matrices, *_begun(before, kind))
     return states, (states[:, 0 if backwards else -1], c)
 
 
 def attending_lstm(
-    read: Tensor, looking: Looking, weights: StateWeights, before: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    read: Tensor, attention: SourceAttention, weights: StateWeights, before: State
+) -> tuple[Tensor, Tensor, State]:
     """Words' part of the gates (B, T, 4Dc), after h and c -> states (B, T, D), contexts (B, T, V),
     the last h and c. The h before a step asks.
     """
     kind = product_type(read)
-    joined = torch.cat((looking.w_query.t(), weights.matrix)).to(kind)
+    joined = torch.cat((attention.w_query.t(), weights.matrix)).to(kind)
     states, contexts, c = _AttendingLstm.apply(
-        looking.additive,
-        looking.mask,
+        attention.additive,
+        attention.mask,
         read.to(kind),
-        looking.keys.to(kind).contiguous(),
-        looking.values.to(kind).contiguous(),
-        looking.v.to(kind),
+        attention.keys.to(kind).contiguous(),
+        attention.values.to(kind).contiguous(),
+        attention.v.to(kind),
         joined,
         None if weights.out is None else weights.out.to(kind),
-        before[0].to(kind),
-        before[1].float(),
+        *_begun(before, kind),
     )
     return states, contexts, (states[:, -1], c)
+
+
+def _begun(before: State, kind: torch.dtype) -> State:
+    """h in the type of products and c in float32, rows one behind the other."""
+    return before[0].to(kind).contiguous(), before[1].float().contiguous()
 
 
 class _Lstm(torch.autograd.Function):
@@ -125,10 +134,10 @@ class _Lstm(torch.autograd.Function):
         of_states, memories = _steps(read, T), _steps(c, T + 1)
         memories[0] = c
         states = read.new_empty(B, T, h.shape[1])
-        told = states if out is None else read.new_zeros(B, T, c.shape[1])
+        hidden = states if out is None else read.new_zeros(B, T, c.shape[1])
         for n, t in enumerate(_times(T, backwards)):
             of_state = _product(h, matrix, bias, of_states[n])
-            into = told[:, t]  # zeros where h has another width: nothing of it is kept
+            into = hidden[:, t]  # zeros where h has another width: nothing of it is kept
             kept = None if mask is None else (h if out is None else into, mask[:, t])
             gpu.lstm_forward(read[:, t], of_state, memories[n], into, memories[n + 1], kept=kept)
             if out is not None:
@@ -137,18 +146,20 @@ class _Lstm(torch.autograd.Function):
             h = states[:, t]
         ctx.backwards = backwards
         ctx.save_for_backward(
-            mask, read, matrix, bias, out, first, of_states, memories, states, told
+            mask, read, matrix, bias, out, first, of_states, memories, states, hidden
         )
         return states, memories[T].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_c: Tensor) -> tuple[Any, ...]:
-        mask, read, matrix, bias, out, first, of_states, memories, states, told = ctx.saved_tensors
+        mask, read, matrix, bias, out, first, of_states, memories, states, hidden = (
+            ctx.saved_tensors
+        )
         gpu, T = triton_kernels("recurrence"), read.shape[1]
-        grad_states, grad_c = grad_states.contiguous(), grad_c.clone()
+        grad_states, grad_c = grad_states.contiguous(), _copied(grad_c)
         grad_h, grad_gates = torch.zeros_like(first), torch.empty_like(read)
-        grad_told = torch.empty_like(grad_states)  # where there is a projection
+        grad_hidden = torch.empty_like(grad_states)  # where there is a projection
         kept = None if mask is None else torch.empty_like(first)
         for n, t in reversed([*enumerate(_times(T, ctx.backwards))]):
             given = (read[:, t], of_states[n], memories[n])
@@ -156,14 +167,14 @@ class _Lstm(torch.autograd.Function):
             if out is None:
                 gpu.lstm_backward(
                     *given, grad_h, grad_c, grad_gates[:, t],
-                    grad_told=grad_states[:, t], mask=real, grad_kept=kept,
+                    grad_hidden=grad_states[:, t], mask=real, grad_kept=kept,
                 )  # fmt: skip
             else:
                 of_h = grad_h + grad_states[:, t]
                 if real is not None:
                     kept = of_h.where(~real[:, None], 0.0)
                     of_h = of_h.where(real[:, None], 0.0)
-                grad_told[:, t] = of_h
+                grad_hidden[:, t] = of_h
                 of_h = of_h @ out
                 gpu.lstm_backward(
                     *given, of_h, grad_c, grad_gates[:, t],
@@ -173,14 +184,14 @@ class _Lstm(torch.autograd.Function):
                 grad_h = grad_gates[:, t] @ matrix
             else:
                 grad_h = torch.addmm(kept, grad_gates[:, t], matrix)
-        flat, asked = grad_gates.flatten(0, 1), _before(first, states, ctx.backwards)
+        flat, previous = grad_gates.flatten(0, 1), _before(first, states, ctx.backwards)
         return (
             None,
             None,
             grad_gates,
-            flat.t() @ asked.flatten(0, 1),
+            flat.t() @ previous.flatten(0, 1),
             None if bias is None else flat.sum(dim=0),
-            None if out is None else grad_told.flatten(0, 1).t() @ told.flatten(0, 1),
+            None if out is None else grad_hidden.flatten(0, 1).t() @ hidden.flatten(0, 1),
             grad_h,
             grad_c,
         )
@@ -220,22 +231,22 @@ class _Gru(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor, grad_c: Tensor) -> tuple[Any, ...]:
         mask, read, matrix, bias, first, of_states, memories, states = ctx.saved_tensors
         gpu, T = triton_kernels("recurrence"), read.shape[1]
-        grad_states, grad_c = grad_states.contiguous(), grad_c.clone()
+        grad_states, grad_c = grad_states.contiguous(), _copied(grad_c)
         grad_read, grad_of_states = torch.empty_like(read), torch.empty_like(read)
         grad_h = torch.zeros_like(first)
         for n, t in reversed([*enumerate(_times(T, ctx.backwards))]):
             gpu.gru_backward(
                 read[:, t], of_states[n], memories[n], grad_h, grad_c,
                 grad_read[:, t], grad_of_states[:, t],
-                grad_told=grad_states[:, t], mask=None if mask is None else mask[:, t],
+                grad_hidden=grad_states[:, t], mask=None if mask is None else mask[:, t],
             )  # fmt: skip
             grad_h = grad_of_states[:, t] @ matrix
-        flat, asked = grad_of_states.flatten(0, 1), _before(first, states, ctx.backwards)
+        flat, previous = grad_of_states.flatten(0, 1), _before(first, states, ctx.backwards)
         return (
             None,
             None,
             grad_read,
-            flat.t() @ asked.flatten(0, 1),
+            flat.t() @ previous.flatten(0, 1),
             None if bias is None else flat.sum(dim=0),
             grad_h,
             grad_c,
@@ -261,26 +272,26 @@ class _AttendingLstm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         gpu, (B, T, _), (_, S, A) = triton_kernels("recurrence"), read.shape, keys.shape
         first = h
-        asked, memories = read.new_empty(T, B, joined.shape[0]), _steps(c, T + 1)
+        projected, memories = read.new_empty(T, B, joined.shape[0]), _steps(c, T + 1)
         memories[0] = c
         states = read.new_empty(B, T, h.shape[1])
-        told = states if out is None else read.new_zeros(B, T, c.shape[1])
+        hidden = states if out is None else read.new_zeros(B, T, c.shape[1])
         weights = torch.empty(B, T, S, device=read.device)
         contexts = read.new_empty(B, T, values.shape[-1])
         for t in range(T):
-            query, of_state = _product(h, joined, None, asked[t]).split_with_sizes(
+            query, of_state = _product(h, joined, None, projected[t]).split_with_sizes(
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            gpu.look(query, keys, v, values, mask, weights[:, t], found, additive=additive)
-            into = told[:, t]
+            gpu.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            into = hidden[:, t]
             gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
             if out is not None:
-                states[:, t] = into @ out.t()
+                torch.mm(into, out.t(), out=states[:, t])
             h = states[:, t]
         ctx.additive = additive
         ctx.save_for_backward(
-            read, keys, values, v, joined, out, first, asked, memories, states, told, weights,
+            read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
         )  # fmt: skip
         return states, contexts, memories[T].clone()
@@ -291,28 +302,32 @@ class _AttendingLstm(torch.autograd.Function):
         ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_c: Tensor
     ) -> tuple[Any, ...]:
         (
-            read, keys, values, v, joined, out, first, asked, memories, states, told, weights,
+            read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
         ) = ctx.saved_tensors  # fmt: skip
         gpu, T, A = triton_kernels("recurrence"), read.shape[1], keys.shape[-1]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
-        grad_c, grad_h, grads = grad_c.clone(), torch.zeros_like(first), torch.empty_like(asked)
-        grad_told = torch.empty_like(grad_states)  # where there is a projection
+        grad_c, grad_h, grads = (
+            _copied(grad_c),
+            torch.zeros_like(first),
+            torch.empty_like(projected),
+        )
+        grad_hidden = torch.empty_like(grad_states)  # where there is a projection
         grad_keys = torch.zeros_like(keys, dtype=torch.float32)
         grad_v = grad_keys.new_zeros(keys.shape[0], A)
         grad_found = torch.empty_like(contexts)
         for t in reversed(range(T)):
-            query, of_state = asked[t, :, :A], asked[t, :, A:]
+            query, of_state = projected[t, :, :A], projected[t, :, A:]
             grad_query, grad_gates = grads[t, :, :A], grads[t, :, A:]
-            of_told: Tensor | None = grad_states[:, t]
+            of_hidden: Tensor | None = grad_states[:, t]
             if out is not None:
-                grad_told[:, t] = grad_h + grad_states[:, t]
-                grad_h, of_told = grad_told[:, t] @ out, None
+                torch.add(grad_h, grad_states[:, t], out=grad_hidden[:, t])
+                grad_h, of_hidden = grad_hidden[:, t] @ out, None
             gpu.lstm_backward(
                 read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
-                found=contexts[:, t], grad_told=of_told,
+                found=contexts[:, t], grad_hidden=of_hidden,
             )  # fmt: skip
-            gpu.look_backward(
+            gpu.attend_backward(
                 query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
                 grad_query, grad_keys, grad_v, grad_found[:, t], additive=ctx.additive,
             )  # fmt: skip
@@ -326,7 +341,7 @@ class _AttendingLstm(torch.autograd.Function):
             weights.to(values.dtype).mT @ grad_found,
             grad_v.sum(dim=0).to(v.dtype),
             grads.flatten(0, 1).t() @ before.flatten(0, 1),
-            None if out is None else grad_told.flatten(0, 1).t() @ told.flatten(0, 1),
+            None if out is None else grad_hidden.flatten(0, 1).t() @ hidden.flatten(0, 1),
             grad_h,
             grad_c,
         )
@@ -334,6 +349,11 @@ class _AttendingLstm(torch.autograd.Function):
 
 def _times(n: int, backwards: bool) -> Sequence[int]:
     return range(n - 1, -1, -1) if backwards else range(n)
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A copy whose rows lie one behind the other, whatever x's do."""
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def _steps(x: Tensor, n: int) -> Tensor:

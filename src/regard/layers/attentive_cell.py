@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.functional.attend import softmax
 from regard.functional.masks import Mask
-from regard.kernels import recurrence as kernels
-from regard.kernels.recurrence import Looking, StateWeights
+from regard.kernels import call, recurrence
+from regard.kernels.recurrence import SourceAttention, StateWeights
 from regard.layers.attention import MemoryAttention
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import CellState, ContextCell, ContextLSTM, one_layer
@@ -52,15 +52,15 @@ def unroll_attending(
     them whatever else of it is wanted of each step.
     """
     s, c = state.h[:, 0], None if state.c is None else state.c[:, 0]
-    found = looking(attention, cell, memory, mask) if kernels.is_recorded(read) else None
-    if found is not None:
-        assert isinstance(cell, ContextLSTM), "looking sees to it"
+    known = source_attention(attention, cell, memory, mask) if call.is_recorded(read) else None
+    if known is not None:
+        assert isinstance(cell, ContextLSTM), "source_attention sees to it"
         assert c is not None, "an LSTM has one"
         out = None if cell.to_out is None else cell.to_out.weight
         weights = StateWeights(cell.state.weight, None, out)
-        after, looked, last = kernels.attending_lstm(read, found, weights, (s, c))
+        after, found, last = recurrence.attending_lstm(read, known, weights, (s, c))
         before = torch.cat((s.unsqueeze(1).to(after.dtype), after[:, :-1]), dim=1)
-        return AttendingSteps(before, after, looked, one_layer(*last))
+        return AttendingSteps(before, after, found, one_layer(*last))
     states, contexts = [s], []
     for t, word in enumerate(read.unbind(dim=1), first):
         context = attention.look(s.unsqueeze(1), memory, mask=mask, first=t).squeeze(1)
@@ -73,18 +73,20 @@ def unroll_attending(
     )
 
 
-def looking(
+def source_attention(
     attention: MemoryAttention, cell: ContextCell, memory: KeyValues, mask: Mask
-) -> Looking | None:
+) -> SourceAttention | None:
     """What the kernel for recorded steps takes, where it knows the cell and the attention."""
     kind = attention.score.name
     plain = type(attention.window) is Window and attention.normaliser is softmax
     known = plain and kind in ("additive", "tanh_product") and type(cell) is ContextLSTM
-    if not known or attention.view.watched or memory.length > kernels.MOST_KEYS:
+    if not known or attention.view.watched or memory.length > recurrence.MOST_KEYS:
         return None
     if not isinstance(mask, Tensor) or mask.shape[1:3] != (1, 1):
         return None
     keys, values = memory.k[:, 0], memory.v[:, 0]
     learned = attention.score.learned
     seen = mask[:, 0, 0].expand(keys.shape[:2]).contiguous()
-    return Looking(keys, values, seen, learned["w_query"], learned["v"], kind == "additive")
+    return SourceAttention(
+        keys, values, seen, learned["w_query"], learned["v"], additive=kind == "additive"
+    )

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.kernels import recurrence as kernels
+from regard.kernels import call, recurrence
 from regard.kernels.call import may_fuse
 from regard.kernels.recurrence import StateWeights
 from regard.layers.dropout import Dropout
@@ -104,9 +104,9 @@ class FastForwardLayer(nn.Module):
         x = x * INPUT_SCALE
         f = self._product(x, "ih")
         state = state or self.recurrence.start(x)
-        if self.peepholes is None and kernels.is_recorded(x):
+        if self.peepholes is None and call.is_recorded(x):
             weights = StateWeights(*self._weights("hh"))
-            h, last = kernels.unrolled("lstm", f, weights, (state.h[:, 0], _memory(state)))
+            h, last = recurrence.unrolled_lstm(f, weights, (state.h[:, 0], _memory(state)))
             state = one_layer(*last)
         elif self.peepholes is None and may_fuse():
             h, state = self.recurrence(x, None, state)

@@ -1,9 +1,9 @@
 """Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
 
 Torch's fused recurrences do the work. Where launches are recorded and rows are padded, which is
-more than these can, ``regard.kernels.recurrence`` does for LSTMs and GRUs; where only readable
-kernels are wanted (counting FLOPs, comparing), the same weights run step by step. They are tested
-to agree.
+more than these can, ``regard.kernels.recurrence`` does it for LSTMs and GRUs. Other cells, and all
+where only readable kernels are wanted (counting FLOPs, comparing), run step by step. They are
+tested to agree.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +21,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import override
 
 from regard.core.registry import Registry
-from regard.kernels import recurrence as kernels
+from regard.kernels import call, recurrence
 from regard.kernels.call import may_ask, may_fuse, product_type
 from regard.kernels.recurrence import StateWeights
 
@@ -65,6 +67,11 @@ def one_layer(s: Tensor, c: Tensor | None) -> CellState:
 Step = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
+@lru_cache
+def _compiled(step: Step) -> Step:
+    return torch.compile(step, dynamic=True)
+
+
 @dataclass(frozen=True, slots=True)
 class CellKind:
     """One row of the table of cells."""
@@ -75,6 +82,13 @@ class CellKind:
     """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
     has_c: bool = False
     """Whether there is a memory c beside h."""
+    unrolled: Callable[..., Any] | None = None
+    """A kernel of ours that takes all steps, where updates are recorded."""
+
+    def stepping(self, device: torch.device) -> Step:
+        """``step``; made into one kernel where a recording on a GPU will repeat it so often."""
+        recorded = device.type == "cuda" and not may_ask()
+        return _compiled(self.step) if recorded else self.step
 
 
 def _lstm(from_x: Tensor, from_h: Tensor, _h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,8 +111,8 @@ def _tanh(from_x: Tensor, from_h: Tensor, _h: Tensor, _c: Tensor) -> tuple[Tenso
 
 
 CELLS: Registry[CellKind] = Registry("cell")
-CELLS.add("lstm")(CellKind(nn.LSTM, _lstm, has_c=True))
-CELLS.add("gru")(CellKind(nn.GRU, _gru))
+CELLS.add("lstm")(CellKind(nn.LSTM, _lstm, has_c=True, unrolled=recurrence.unrolled_lstm))
+CELLS.add("gru")(CellKind(nn.GRU, _gru, unrolled=recurrence.unrolled_gru))
 CELLS.add("tanh")(CellKind(nn.RNN, _tanh))
 
 
@@ -164,7 +178,7 @@ class Recurrence(nn.Module):
         d_out: int | None = None,
     ) -> None:
         super().__init__()
-        self.cell, self.kind = cell, CELLS[cell]
+        self.kind = CELLS[cell]
         self.d_out = d_hidden if d_out is None else d_out
         self.inner = self.kind.fused(
             d_in,
@@ -193,13 +207,13 @@ class Recurrence(nn.Module):
         several layers counts them once: ``lengths`` (B,) on the CPU, which waits for a GPU.
         """
         state = state or self.start(x)
-        if self._ours(x) or not may_fuse() or (mask is not None and not may_ask()):
+        if self._unrolls(x) or not may_fuse() or (mask is not None and not may_ask()):
             return self._by_layers(x, mask, state)
         return self._fused(x, mask, state, lengths)
 
-    def _ours(self, x: Tensor) -> bool:
-        """Whether our own kernels are to read x."""
-        return self.cell in kernels.CELLS and kernels.is_recorded(x)
+    def _unrolls(self, x: Tensor) -> bool:
+        """Whether x is read by kernels of our own, all positions in one call."""
+        return self.kind.unrolled is not None and call.is_recorded(x)
 
     def start(self, x: Tensor) -> CellState:
         """Zeros for each row of x."""
@@ -252,11 +266,8 @@ class Recurrence(nn.Module):
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
         weights = StateWeights(w_h, b_h, getattr(self.inner, f"weight_hr{suffix}", None))
         read, backwards = F.linear(x, w_x, b_x), suffix.endswith("reverse")
-        if self._ours(x):
-            cell = self.cell
-            out, last = kernels.unrolled(cell, read, weights, state, mask, backwards=backwards)
-        else:
-            out, last = self._by_steps(read, weights, state, mask, backwards=backwards)
+        run = self.kind.unrolled if self._unrolls(x) else None
+        out, last = (run or self._by_steps)(read, weights, state, mask, backwards=backwards)
         return (out if mask is None else out * mask.unsqueeze(-1)), last
 
     def _by_steps(
@@ -269,10 +280,10 @@ class Recurrence(nn.Module):
         backwards: bool,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """W x + b (B, T, n·D) -> states (B, T, D), the last h and c: one position at a time."""
-        states, times = {}, range(read.shape[1])
+        states, times, step = {}, range(read.shape[1]), self.kind.stepping(read.device)
         for t in reversed(times) if backwards else times:
             of_state = F.linear(state[0], weights.matrix, weights.bias)
-            h, c = self.kind.step(read[:, t], of_state, *state)
+            h, c = step(read[:, t], of_state, *state)
             h = h if weights.out is None else F.linear(h, weights.out)
             if mask is not None:
                 real = mask[:, t, None]
@@ -365,8 +376,8 @@ class ContextCell(nn.Module):
         self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
-        new: Tensor
-        s, new = self.cell.step(read + remembered, self.state(s), s, s if c is None else c)
+        step = self.cell.stepping(read.device)
+        s, new = step(read + remembered, self.state(s), s, s if c is None else c)
         return s, new if self.cell.has_c else None
 
 

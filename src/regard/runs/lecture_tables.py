@@ -88,17 +88,17 @@ class LectureTable:
     """By the scale: what ``max_len`` is divided by."""
     fewer_experts: Mapping[str, int] = field(default_factory=dict)
     """By the scale: what the number of experts is divided by."""
-    ours: str = ""
-    """What Transformers have here that the published ones had not."""
+    differences: str = ""
+    """How the models differ from the published ones, other than in size."""
 
 
 _BIG = {"tiny": "small", "small": "base", "base": "big"}
 _PRE_NORM = {"norm_first": True}
 _NEAR = {"positions": "rotary", "windows": ("local_m", "global"), "half_width": 4}
-"""Every other layer sees four words to each side: without, no row tells the people of a document
-apart (see the recipe documents-4000)."""
+"""Every other layer sees the four words before each: without, a decoder alone does not tell the
+people of a document apart (see the recipe documents-4000)."""
 _COMPRESSED = {**_NEAR, "windows": ("local_m", "local_m", "compressed", "local_m", "compressed")}
-"""In place of the paper's blocks of 256 words."""
+"""Four words in place of the paper's blocks of 256, in three of five layers."""
 
 
 def _wmt(
@@ -224,7 +224,7 @@ SUMMARIZATION = LectureTable(
             key="transformer-ed",
             title="Transformer-ED, L = 500",
             preset="transformer-ed",
-            model={**_PRE_NORM, **_NEAR},
+            model=_PRE_NORM,
             max_len=500,
             published=_wikisum(2.46645, 34.2),
         ),
@@ -286,8 +286,9 @@ SUMMARIZATION = LectureTable(
     directed=False,
     shorter={"tiny": 10, "small": 10},
     fewer_experts={"tiny": 8, "small": 4},
-    ours="every other layer sees four words to each side, and positions are rotary, so that people "
-    "of a document are told apart; the published ones had neither",
+    differences="in Transformer-D every other layer, and in Transformer-DMCA three layers of five, "
+    "see the four words before each (published: all words, and blocks of 256); both have rotary "
+    "positions (published: sinusoids)",
 )
 
 TABLES = {table.name: table for table in (TRANSLATION, SUMMARIZATION)}

@@ -101,16 +101,23 @@ class SideBySide:
 
 
 def train_side_by_side(
-    lines: Sequence[Line], crew: Crew, *, device: str | None, say: Say
+    lines: Sequence[Line],
+    crew: Crew,
+    *,
+    device: str | None,
+    say: Say,
+    reached: Callable[[Until, SideBySide], None] = lambda _until, _came: None,
 ) -> SideBySide:
     """Do all trainings that are left, where there is a crew for it.
 
     A system that fails leaves the others alone. A signal raises ``Stop``, once all have saved what
-    they can.
+    they can. Trainings with a budget come before those that go on until they have converged;
+    ``reached`` is told when the last of a kind has ended, while others may still run.
     """
     came, jobs = SideBySide(), _jobs(lines) if crew else []
     if not jobs:
         return came
+    kinds = {line.training(seed, until): until for line in lines for seed, until in line.left()}
     for n_ended, ended in enumerate(run_jobs(jobs, crew.place(device, say)), start=1):
         how = "done" if ended.error is None else f"failed: {ended.error}"
         say(f"{ended.name}: {how} ({n_ended} of {len(jobs)})")
@@ -118,17 +125,21 @@ def train_side_by_side(
             came.errors[ended.name] = ended.error
         elif isinstance(ended.value, RateSearch):
             came.searches[ended.name] = ended.value
+        until = kinds.pop(ended.name, None)
+        if until is not None and until not in kinds.values():
+            reached(until, came)
     return came
 
 
 def _jobs(lines: Sequence[Line]) -> list[Job]:
-    """Jobs in an order in which they can be done one by one."""
+    """Jobs in an order in which they can be done one by one: searches, then by kind."""
     left = {id(line): line.left() for line in lines}
     searching = {line.search for line in lines if left[id(line)]}
-    jobs: list[Job] = []
+    searches: list[Job] = []
+    trainings: dict[Until, list[Job]] = {"budget": [], "converged": []}
     for line in lines:
         if line.follows is None and line.search in searching:
-            jobs.append(Job(line.search, partial(_search, line.system)))
+            searches.append(Job(line.search, partial(_search, line.system)))
         for seed, until in left[id(line)]:
             do = partial(_train, line.system, seed, until, line.search, line.rate)
             before = [line.search]
@@ -137,8 +148,8 @@ def _jobs(lines: Sequence[Line]) -> list[Job]:
                 # The run of its seed to start from, and one to take the tokenizer from.
                 needed = {(seed, until), (line.system.seeds[0], "budget")}
                 before += [first.training(*one) for one in left[id(first)] if one in needed]
-            jobs.append(Job(line.training(seed, until), do, tuple(before)))
-    return jobs
+            trainings[until].append(Job(line.training(seed, until), do, tuple(before)))
+    return [*searches, *trainings["budget"], *trainings["converged"]]
 
 
 def _here(system: SystemTrainings, post: Post) -> SystemTrainings:

@@ -150,15 +150,15 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
         raise ConfigError(f"{data} is a recipe for {base.task}; this table is of {table.task}")
     check_tested(data, base)
     raw = base.model_dump(mode="json")
-    dropout = base.model.given().get("dropout")
-    raw["model"] = {} if dropout is None else {"dropout": dropout}
+    given = base.model.given()
+    raw["model"] = {"dropout": given["dropout"]} if "dropout" in given else {}
     for override in models:
         override_setting(raw, override)
     found = {}
     for row in table.rows:
         try:
             if row.ensemble_of is None:
-                found[row.key] = _row_recipe(asked, row, raw)
+                found[row.key] = _row_recipe(asked, row, raw, given.get("rotary_base"))
             elif not hasattr(Task, "ensemble"):
                 raise ConfigError("this version makes no ensembles")
         except ConfigError as error:
@@ -166,9 +166,13 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
     return found
 
 
-def _row_recipe(asked: TableRequest, row: LectureRow, base: Mapping[str, Any]) -> Recipe:
-    """The recipe of the data with a row's model."""
+def _row_recipe(
+    asked: TableRequest, row: LectureRow, base: Mapping[str, Any], rotary_base: float | None
+) -> Recipe:
+    """The recipe of the data with a row's model; rotary positions have the base of the data's."""
     own = dict(row.model)
+    if rotary_base is not None and own.get("positions") == "rotary":
+        own["rotary_base"] = rotary_base
     if "experts" in own:
         own["experts"] //= asked.table.fewer_experts.get(asked.size, 1)
     model = {"preset": row.preset, "size": row.sizes[asked.size], **own, **base["model"]}
@@ -234,10 +238,15 @@ def make_table(
         folder = out / system_name(data)
         claim(folder, Contest(system_name(data), rows, asked.budget, asked.seeds))
         trainings = SectionTrainings(asked, rows, folder, device, watching, say)
-        trainings.train_side_by_side(crew)
-        for until in asked.endings:
-            results.save_section(trainings.section(system_name(data), until), folder)
+
+        def write(until: Until, trainings: SectionTrainings = trainings) -> None:
+            results.save_section(trainings.section(until), trainings.folder)
             results.write_table(asked.table, results.load_sections(out), out)
+
+        trainings.train_side_by_side(crew, write)
+        for until in asked.endings:
+            if until not in trainings.written:
+                write(until)
     return results.load_sections(out)
 
 
@@ -260,19 +269,32 @@ class SectionTrainings:
         self.lines: dict[str, Line] = {}
         """What is trained side by side, before rows are read back one by one."""
         self.came = SideBySide()
+        self.written: set[Until] = set()
+        """Kinds of budgets whose section was made while others were still trained."""
 
-    def train_side_by_side(self, crew: Crew) -> None:
-        """Train all rows with every kind of budget, where there is a crew for it."""
+    def train_side_by_side(self, crew: Crew, write: Callable[[Until], None]) -> None:
+        """Train all rows with every kind of budget, where there is a crew for it.
+
+        ``write`` is called for a kind as soon as all of it is trained.
+        """
         for row in self.rows.values():
             if row.ensemble_of is None:
                 first = None if row.follows is None else self.lines[row.follows]
                 system = self._made(row, None if first is None else first.system)
                 rate = as_chosen if first is None else following_rate
                 self.lines[row.key] = Line(system, self.asked.endings, first, rate)
-        lines = list(self.lines.values())
-        self.came = train_side_by_side(lines, crew, device=self.device, say=self.say)
 
-    def section(self, data: str, until: Until) -> Section:
+        def reached(until: Until, came: SideBySide) -> None:
+            self.came = came
+            write(until)
+            self.written.add(until)
+
+        lines = list(self.lines.values())
+        self.came = train_side_by_side(
+            lines, crew, device=self.device, say=self.say, reached=reached
+        )
+
+    def section(self, until: Until) -> Section:
         """Train what is left to train with this kind of budget, and lay the rows side by side."""
         settings = next(iter(self.recipes.values())).data
         direction = settings.direction if self.asked.table.directed else ""
@@ -302,11 +324,10 @@ class SectionTrainings:
         if not entries:
             reasons = "; ".join(f"{one.title}: {one.error}" for one in found)
             raise TrainingError(f"no row could be trained: {reasons}")
-        return self._section(data, direction, until, found, entries)
+        return self._section(direction, until, found, entries)
 
     def _section(
         self,
-        data: str,
         direction: str,
         until: Until,
         rows: list[RowResult],
@@ -323,7 +344,7 @@ class SectionTrainings:
         scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
         names = [name for name in table.metrics if f"{name}_signature" in scores]
         return Section(
-            data=data,
+            data=self.folder.name,
             direction=direction,
             budget=str(self.asked.budget),
             until=until,

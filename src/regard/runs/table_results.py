@@ -305,7 +305,7 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
     rows = [
         *((METRICS[name].title, how) for name, how in signatures.items()),
         ("published", f"as the lecture prints it, {table.where}: other data than ours"),
-        *([("Model", table.ours)] if table.ours else []),
+        *([("Model", table.differences)] if table.differences else []),
         *(("L", f"divided by {n} where models are {size}") for size, n in shorter.items()),
         *(("MoE", f"experts divided by {n} where models are {size}") for size, n in fewer.items()),
         ("±", "standard deviation over the seeds"),

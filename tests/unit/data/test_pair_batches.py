@@ -298,7 +298,7 @@ def test_empty_rows_of_a_tile_read_an_end_and_learn_nothing():
 def test_tiles_of_documents_are_long_on_one_side_alone():
     examples = [Example(list(range(5, 5 + 90 + i)), [7] * (4 + i % 3)) for i in range(20)]
     batches = epoch_of(tiled_stream(examples, batch_tokens=1024, seed=0))
-    assert {b.target.shape[1] for b in batches} == {9}
+    assert {b.target.shape[1] for b in batches} == {9}  # begin, and a power of two
     assert {b.source.shape[1] for b in batches} == {96, 112}  # as their own lengths ask for
 
 
@@ -306,4 +306,11 @@ def test_short_documents_are_not_padded_for_their_long_summaries():
     examples = [Example([5] * n, [7] * 20) for n in (40, 40, 400, 400)]
     batches = epoch_of(tiled_stream(examples, batch_tokens=448, seed=0))
     shapes = {(tuple(b.source.shape), b.target.shape[1]) for b in batches}
-    assert shapes == {((9, 48), 25), ((1, 448), 25)}
+    assert shapes == {((9, 48), 33), ((1, 448), 33)}
+
+
+def test_one_long_summary_pads_no_other():
+    examples = [Example([5] * 40, [7] * (100 if i == 3 else 4)) for i in range(20)]
+    batches = epoch_of(tiled_stream(examples, batch_tokens=448, seed=0))
+    assert [b.target.shape[1] for b in batches if 3 in b.numbers] == [129]
+    assert {b.target.shape[1] for b in batches if 3 not in b.numbers} == {9}

@@ -1,4 +1,4 @@
-"""LSTMs as they are recorded, run by Triton's interpreter, beside the loops that can be read."""
+"""Recurrences as they are recorded, run by Triton's interpreter, beside the loops that are read."""
 
 import importlib.util
 import os
@@ -6,11 +6,11 @@ import os
 import pytest
 import torch
 
-from regard.kernels import recurrence as kernels
+from regard.kernels import call, recurrence
 from regard.kernels.call import reference_only
-from regard.kernels.recurrence import StateWeights, attending_lstm, unrolled
+from regard.kernels.recurrence import StateWeights, attending_lstm, unrolled_gru, unrolled_lstm
 from regard.layers.attention import MemoryAttention
-from regard.layers.attentive_cell import looking, unroll_attending
+from regard.layers.attentive_cell import source_attention, unroll_attending
 from regard.layers.fast_forward import FastForwardLayer
 from regard.layers.recurrence import CellState, ContextLSTM, Recurrence
 
@@ -18,18 +18,30 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
     reason="needs Triton and its interpreter, which is on where there is no GPU (conftest.py)",
 )
-B, T, S, D = 5, 4, 7, 6
+B, T, S, D = 5, 4, 7, 37
+"""Three blocks of 16 columns, the last of which is not full."""
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    from regard.kernels.gpu import recurrence as gpu
+
+    monkeypatch.setattr(gpu, "COLUMNS", 16)
+    monkeypatch.setattr(gpu, "TILE", 256)
 
 
 @pytest.fixture
-def recorded(monkeypatch):
-    """As on a GPU whose launches are recorded."""
-    monkeypatch.setattr(kernels, "is_recorded", lambda _x: True)
+def calls(monkeypatch):
+    """As on a GPU whose launches are recorded; counts how often our kernels are asked for."""
+    found, load = [], recurrence.triton_kernels
 
+    def counted(module):
+        found.append(module)
+        return load(module)
 
-def gradients(outcome, inputs):
-    total = sum((x * torch.linspace(-1, 1, x.numel()).view(x.shape)).sum() for x in outcome)
-    return torch.autograd.grad(total, inputs)
+    monkeypatch.setattr(call, "is_recorded", lambda _x: True)
+    monkeypatch.setattr(recurrence, "triton_kernels", counted)
+    return found
 
 
 def readable(run):
@@ -37,34 +49,40 @@ def readable(run):
 
     def slowly():
         with pytest.MonkeyPatch.context() as patch, reference_only():
-            patch.setattr(kernels, "is_recorded", lambda _x: False)
+            patch.setattr(call, "is_recorded", lambda _x: False)
             return run()
 
     return slowly
 
 
-def assert_agree(calls, inputs):
-    """The same numbers and gradients from both, inputs being of both."""
+def gradients(outcome, inputs):
+    total = sum((x * torch.linspace(-1, 1, x.numel()).view(x.shape)).sum() for x in outcome)
+    return torch.autograd.grad(total, inputs)
+
+
+def assert_agree(run, inputs, near=1e-5):
+    """The same numbers and gradients as by the loops."""
     (one, one_grads), (other, other_grads) = (
-        (outcome, gradients(outcome, inputs)) for outcome in (call() for call in calls)
+        (outcome, gradients(outcome, inputs)) for outcome in (run(), readable(run)())
     )
-    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(one_grads, other_grads, rtol=1e-4, atol=1e-5)
-    assert all(grad.abs().max() > 0 for grad in one_grads)
+    torch.testing.assert_close(one, other, rtol=near, atol=near, check_dtype=False)
+    for ours, theirs in zip(one_grads, other_grads, strict=True):
+        assert ours.abs().max() > 0
+        assert (ours - theirs).norm() <= 10 * near * theirs.norm()
+
+
+RECURRENCES = [
+    ("lstm", {}),
+    ("lstm", {"bidirectional": True, "n_layers": 2}),
+    ("lstm", {"d_out": 3}),
+    ("gru", {}),
+    ("gru", {"bidirectional": True, "n_layers": 2}),
+]
 
 
 @pytest.mark.parametrize("lengths", [None, (4, 1, 3, 0, 2)], ids=str)
-@pytest.mark.parametrize(
-    ("cell", "options"),
-    [
-        ("lstm", {}),
-        ("lstm", {"bidirectional": True, "n_layers": 2}),
-        ("lstm", {"d_out": 3}),
-        ("gru", {}),
-        ("gru", {"bidirectional": True, "n_layers": 2}),
-    ],
-)
-def test_a_recorded_recurrence_is_the_one_step_by_step(rng, recorded, cell, options, lengths):
+@pytest.mark.parametrize(("cell", "options"), RECURRENCES)
+def test_a_recorded_recurrence_is_the_one_step_by_step(rng, calls, cell, options, lengths):
     layer = Recurrence(cell, 3, D, **options)
     x = torch.randn(B, T, 3, generator=rng, requires_grad=True)
     mask = None if lengths is None else torch.arange(T) < torch.tensor(lengths)[:, None]
@@ -79,10 +97,34 @@ def test_a_recorded_recurrence_is_the_one_step_by_step(rng, recorded, cell, opti
         out, state = layer(x, mask, CellState(states[0], states[1] if cell == "lstm" else None))
         return out, state.h, *([] if state.c is None else [state.c])
 
-    assert_agree((run, readable(run)), [x, *states, *layer.parameters()])
+    assert_agree(run, [x, *states, *layer.parameters()])
+    assert len(calls) == 2 * (4 if options.get("bidirectional") else 1)  # and its gradients
 
 
-def test_a_recorded_layer_with_fast_forward_is_the_one_step_by_step(rng, recorded):
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_one_row_of_one_word(rng, calls, cell):
+    layer = Recurrence(cell, 3, D)
+    x = torch.randn(1, 1, 3, generator=rng, requires_grad=True)
+    used = [one for name, one in layer.named_parameters() if "weight_hh" not in name]  # of zeros
+    assert_agree(lambda: [layer(x)[0]], [x, *used])
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_narrow_products_are_near(rng, calls, cell):
+    layer = Recurrence(cell, 3, D)
+    x = torch.randn(B, T, 3, generator=rng, requires_grad=True)
+    mask = torch.arange(T) < torch.tensor([4, 1, 3, 2, 4])[:, None]
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16):
+            return [layer(x, mask)[0].float()]
+
+    assert_agree(run, [x, *layer.parameters()], near=2e-2)
+    assert len(calls) == 2
+
+
+def test_a_recorded_layer_with_fast_forward_is_the_one_step_by_step(rng, calls):
     layer = FastForwardLayer(3, D)
     x = torch.randn(B, T, 3, generator=rng, requires_grad=True)
 
@@ -90,7 +132,8 @@ def test_a_recorded_layer_with_fast_forward_is_the_one_step_by_step(rng, recorde
         passed, state = layer(x)
         return passed.f, passed.h, state.h, state.c
 
-    assert_agree((run, readable(run)), [x, *layer.parameters()])
+    assert_agree(run, [x, *layer.parameters()])
+    assert len(calls) == 2
 
 
 def made(score, d_out):
@@ -100,14 +143,17 @@ def made(score, d_out):
     return attention, cell
 
 
+@pytest.mark.parametrize("n_words", [1, S])
 @pytest.mark.parametrize("d_out", [None, 3])
 @pytest.mark.parametrize("score", ["additive", "tanh_product"])
-def test_a_recorded_lstm_that_looks_is_the_one_step_by_step(rng, recorded, score, d_out):
+def test_a_recorded_lstm_that_attends_is_the_one_step_by_step(rng, calls, score, d_out, n_words):
     attention, cell = made(score, d_out)
     words, memory = (
-        torch.randn(shape, generator=rng, requires_grad=True) for shape in ((B, T, 3), (B, S, 5))
+        torch.randn(shape, generator=rng, requires_grad=True)
+        for shape in ((B, T, 3), (B, n_words, 5))
     )
-    mask = (torch.arange(S) < torch.tensor([7, 1, 4, 6, 3])[:, None])[:, None, None]
+    lengths = torch.tensor([7, 1, 4, 6, 3]).clamp(max=n_words)
+    mask = (torch.arange(n_words) < lengths[:, None])[:, None, None]
     h, c = (torch.randn(B, 1, width, generator=rng).requires_grad_() for width in (d_out or D, D))
 
     def run():
@@ -118,14 +164,9 @@ def test_a_recorded_lstm_that_looks_is_the_one_step_by_step(rng, recorded, score
         )
         return steps.before, steps.after, steps.contexts, steps.last.h, steps.last.c
 
-    def readable():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "is_recorded", lambda _x: False)
-            return run()
-
-    assert_agree(
-        (run, readable), [words, memory, h, c, *attention.parameters(), *cell.parameters()]
-    )
+    own = [*attention.parameters()] if n_words > 1 else []  # of one word there is nothing to choose
+    assert_agree(run, [words, memory, h, c, *own, *cell.parameters()])
+    assert len(calls) == 2
 
 
 def test_a_source_without_a_word_gives_nothing(rng):
@@ -133,10 +174,9 @@ def test_a_source_without_a_word_gives_nothing(rng):
     memory = torch.randn(2, S, 5, generator=rng)
     mask = torch.zeros(2, 1, 1, S, dtype=torch.bool)
     keys_values = attention.project(memory, cell.context(memory))
-    found = looking(attention, cell, keys_values, mask)
     _, contexts, _ = attending_lstm(
         torch.randn(2, T, 4 * D, generator=rng),
-        found,
+        source_attention(attention, cell, keys_values, mask),
         StateWeights(cell.state.weight),
         (torch.zeros(2, D), torch.zeros(2, D)),
     )
@@ -149,7 +189,8 @@ def test_a_long_source_and_other_scores_are_left_to_the_loop():
 
     def found(attention, memory):
         mask = torch.ones(1, 1, 1, memory.shape[1], dtype=torch.bool)
-        return looking(attention, cell, attention.project(memory, cell.context(memory)), mask)
+        keys_values = attention.project(memory, cell.context(memory))
+        return source_attention(attention, cell, keys_values, mask)
 
     assert found(attention, short) is not None
     assert found(attention, long) is None
@@ -161,9 +202,23 @@ def test_a_long_source_and_other_scores_are_left_to_the_loop():
 def test_states_are_narrow_and_the_memory_is_not(rng):
     weights = StateWeights(torch.randn(4 * D, D, generator=rng), torch.zeros(4 * D))
     read = torch.randn(B, T, 4 * D, generator=rng)
-    before = (torch.zeros(B, D), torch.zeros(B, D))
     with torch.autocast("cpu", torch.bfloat16):
-        states, (h, c) = unrolled("lstm", read, weights, before)
+        states, (h, c) = unrolled_lstm(read, weights, (torch.zeros(B, D), torch.zeros(B, D)))
     assert (states.dtype, h.dtype, c.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
-    exact, _ = unrolled("lstm", read, weights, before)
-    torch.testing.assert_close(states.float(), exact, rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize(("run", "n"), [(unrolled_lstm, 4), (unrolled_gru, 3)])
+def test_how_states_and_gradients_lie_in_memory_does_not_matter(rng, run, n):
+    weights = StateWeights(torch.randn(n * D, D, generator=rng), torch.zeros(n * D))
+    read = torch.randn(B, T, n * D, generator=rng)
+    mask = torch.arange(T) < torch.tensor([4, 1, 3, 0, 2])[:, None]
+    factors, first = torch.randn(D, B, generator=rng), torch.randn(2, D, B, generator=rng)
+    found = []
+    for turned in (False, True):
+        h, c = ((one.t() if turned else one.t().contiguous()).requires_grad_() for one in first)
+        _, (last, memory) = run(read, weights, (h, c), mask)
+        total = (
+            (memory.t().contiguous() * factors).sum() if turned else (memory * factors.t()).sum()
+        )
+        found.append(torch.autograd.grad(total + last.sum(), (h, c)))
+    torch.testing.assert_close(found[1], found[0])

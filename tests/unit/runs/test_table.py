@@ -453,6 +453,53 @@ def test_rows_of_summaries_read_a_part_and_write_all():
             assert experts[-2:] == most
 
 
+def test_rotary_rows_have_the_base_of_their_data():
+    asked = request(TABLES["summarization"], size="base", data=["documents-11000"])
+    rows = row_recipes(asked, "documents-11000")
+    bases = {key: one.model.given().get("rotary_base") for key, one in rows.items()}
+    assert bases["transformer-d"] == bases["dmca2018"] == 20_000
+    assert bases["seq2seq-attention"] is bases["transformer-ed"] is None
+    assert "rotary_base" not in row_recipes(asked, "documents-1100")["dmca2018"].model.given()
+
+
+def test_every_decoder_of_a_summarizer_sees_its_whole_source():
+    asked = request(TABLES["summarization"])
+    row = row_recipes(asked, "documents-1100")["transformer-ed"]
+    assert "windows" not in row.model.given()  # they would be those of attention across, too
+
+
+def test_notes_say_how_rows_differ_from_the_published_ones():
+    section = results.Section(
+        data="x", direction="", budget="1", until="budget", size="small", seeds=(1,), members=2,
+        n=1, best="x", signatures={}, rows=[], verdicts=[],
+    )  # fmt: skip
+    table = TABLES["summarization"]
+    notes = dict(results.notes_table(table, [section]).rows)
+    assert "rotary" in notes["Model"]
+    assert notes["L"] == "divided by 10 where models are small"
+    assert notes["MoE"] == "experts divided by 4 where models are small"
+    base = results.notes_table(table, [replace(section, size="base")]).rows
+    assert not {"L", "MoE"} & {name for name, _ in base}
+
+
+def test_equal_budgets_are_in_the_table_before_the_others_have_converged(
+    asked, pretended, tmp_path, monkeypatch
+):
+    out, seen = tmp_path / "out", []
+
+    class Watched(Here):
+        def start(self, job, found):
+            if "converged" in job.name:
+                seen.append((job.name, (out / "table.json").exists()))
+            super().start(job, found)
+
+    monkeypatch.setattr(side_by_side, "Processes", Watched)
+    make_table(asked, out, crew=Crew(jobs=1))
+    assert seen
+    assert all(there for _, there in seen)
+    assert len(json.loads((out / "table.json").read_text())["sections"]) == 2
+
+
 def test_a_rewarded_row_is_chosen_by_its_reward():
     asked = request(TRANSLATION, quick=True)
     rows = row_recipes(asked, asked.data[0])

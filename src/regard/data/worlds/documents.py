@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 
 from typing_extensions import override
@@ -62,7 +62,6 @@ class _Plan:
     """(who, relation) → what; a town and a company have the relation that leads to them."""
 
 
-@lru_cache(maxsize=1)  # minutes for the longest, and one training after the other asks for them
 def build_documents(
     *,
     seed: int = 0,

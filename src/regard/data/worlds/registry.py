@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from regard.core.errors import ConfigError
@@ -117,9 +118,14 @@ def _toy(asked: WorldRequest) -> Splits:
 
 
 def _documents(asked: WorldRequest) -> Splits:
+    return _drawn_documents(tuple(sorted(asked.size.items())))
+
+
+@lru_cache(maxsize=1)  # minutes for the longest, and one training after the other asks for them
+def _drawn_documents(size: tuple[tuple[str, Any], ...]) -> Splits:
     from regard.data.worlds.documents import build_documents
 
-    return build_documents(**asked.size)
+    return build_documents(**dict(size))
 
 
 def _scenes(kind: str) -> Build:

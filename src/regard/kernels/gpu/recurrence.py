@@ -58,21 +58,21 @@ def _lstm_forward(
         d, here, WIDTH, FINDS,
     )  # fmt: skip
     memory = f * before + i * g
-    told = o * _tanh(memory)
+    hidden = o * _tanh(memory)
     if MASKED:
         real = tl.load(mask + b * mask_row) != 0
         kept = tl.load(h + b * h_row + d, mask=here, other=0.0).to(tl.float32)
-        told = tl.where(real, told, kept)
+        hidden = tl.where(real, hidden, kept)
         memory = tl.where(real, memory, before)
-    tl.store(new_h + b * new_h_row + d, told.to(new_h.dtype.element_ty), mask=here)
+    tl.store(new_h + b * new_h_row + d, hidden.to(new_h.dtype.element_ty), mask=here)
     tl.store(new_c + b * WIDTH + d, memory, mask=here)
 
 
 @triton.jit
 def _lstm_backward(
-    read, of_state, found, c, mask, grad_h, grad_told, grad_c, grad_gates, grad_kept,
-    read_row, of_state_row, found_row, mask_row, grad_told_row, grad_gates_row, WIDTH,
-    FINDS: tl.constexpr, MASKED: tl.constexpr, TOLD: tl.constexpr, BLOCK: tl.constexpr,
+    read, of_state, found, c, mask, grad_h, grad_hidden, grad_c, grad_gates, grad_kept,
+    read_row, of_state_row, found_row, mask_row, grad_hidden_row, grad_gates_row, WIDTH,
+    FINDS: tl.constexpr, MASKED: tl.constexpr, HIDDEN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -83,8 +83,8 @@ def _lstm_backward(
     )  # fmt: skip
     memory = _tanh(f * before + i * g)
     of_h = tl.load(grad_h + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
-    if TOLD:
-        of_h += tl.load(grad_told + b * grad_told_row + d, mask=here, other=0.0).to(tl.float32)
+    if HIDDEN:
+        of_h += tl.load(grad_hidden + b * grad_hidden_row + d, mask=here, other=0.0).to(tl.float32)
     grad_c += b * WIDTH + d
     of_c = tl.load(grad_c, mask=here, other=0.0)
     of_memory = of_c + of_h * o * (1.0 - memory * memory)
@@ -141,8 +141,8 @@ def _gru_forward(
 
 @triton.jit
 def _gru_backward(
-    read, of_state, c, mask, grad_h, grad_told, grad_c, grad_read, grad_of_state,
-    read_row, of_state_row, mask_row, grad_told_row, grad_read_row, grad_of_state_row, WIDTH,
+    read, of_state, c, mask, grad_h, grad_hidden, grad_c, grad_read, grad_of_state,
+    read_row, of_state_row, mask_row, grad_hidden_row, grad_read_row, grad_of_state_row, WIDTH,
     MASKED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
@@ -152,7 +152,7 @@ def _gru_backward(
         read + b * read_row, of_state + b * of_state_row, c + b * WIDTH, d, here, WIDTH
     )
     of_new = tl.load(grad_h + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
-    of_new += tl.load(grad_told + b * grad_told_row + d, mask=here, other=0.0).to(tl.float32)
+    of_new += tl.load(grad_hidden + b * grad_hidden_row + d, mask=here, other=0.0).to(tl.float32)
     grad_c += b * WIDTH + d
     of_new += tl.load(grad_c, mask=here, other=0.0)
     of_before = of_new * z
@@ -182,7 +182,7 @@ def _tile(x, s, a, S, A):
 
 
 @triton.jit
-def _look(
+def _attend(
     query, keys, v, values, mask, weights, context,
     query_row, weights_row, context_row, S, A, V,
     ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
@@ -217,7 +217,7 @@ def _look(
 
 
 @triton.jit
-def _look_backward(
+def _attend_backward(
     query, keys, v, values, weights, grad_gates, grad_context,
     grad_query, grad_keys, grad_v, grad_found,
     query_row, weights_row, grad_gates_row, grad_context_row, grad_query_row, grad_found_row,
@@ -288,7 +288,7 @@ def lstm_forward(
         read, of_state, read if found is None else found, h, c, mask, new_h, new_c,
         read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
         h.stride(0), mask.stride(0), new_h.stride(0), D,
-        FINDS=found is not None, MASKED=kept is not None, BLOCK=min(COLUMNS, _room(D)),
+        FINDS=found is not None, MASKED=kept is not None, BLOCK=min(COLUMNS, _block_size(D)),
     )  # fmt: skip
 
 
@@ -301,25 +301,25 @@ def lstm_backward(
     grad_gates: Tensor,
     *,
     found: Tensor | None = None,
-    grad_told: Tensor | None = None,
+    grad_hidden: Tensor | None = None,
     mask: Tensor | None = None,
     grad_kept: Tensor | None = None,
 ) -> None:
     """Write ``grad_gates`` (B, 4D), and ``grad_c`` (B, D) in place of that of the new c.
 
-    ``grad_h`` is that of the step after, ``grad_told`` is added to it; with a ``mask``, what of it
-    goes on to the h before is written to ``grad_kept``.
+    ``grad_h`` is that of the step after, ``grad_hidden`` is added to it; with a ``mask``, what of
+    it goes on to the h before is written to ``grad_kept``.
     """
     B, D = c.shape
-    told = read if grad_told is None else grad_told
+    hidden = read if grad_hidden is None else grad_hidden
     masked = read if mask is None else mask
     _lstm_backward[(B, triton.cdiv(D, COLUMNS))](
-        read, of_state, read if found is None else found, c, masked, grad_h, told, grad_c,
+        read, of_state, read if found is None else found, c, masked, grad_h, hidden, grad_c,
         grad_gates, read if grad_kept is None else grad_kept,
         read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
-        masked.stride(0), told.stride(0), grad_gates.stride(0), D,
-        FINDS=found is not None, MASKED=mask is not None, TOLD=grad_told is not None,
-        BLOCK=min(COLUMNS, _room(D)),
+        masked.stride(0), hidden.stride(0), grad_gates.stride(0), D,
+        FINDS=found is not None, MASKED=mask is not None, HIDDEN=grad_hidden is not None,
+        BLOCK=min(COLUMNS, _block_size(D)),
     )  # fmt: skip
 
 
@@ -338,7 +338,7 @@ def gru_forward(
     _gru_forward[(B, triton.cdiv(D, COLUMNS))](
         read, of_state, c, masked, new_h, new_c,
         read.stride(0), of_state.stride(0), masked.stride(0), new_h.stride(0), D,
-        MASKED=mask is not None, BLOCK=min(COLUMNS, _room(D)),
+        MASKED=mask is not None, BLOCK=min(COLUMNS, _block_size(D)),
     )  # fmt: skip
 
 
@@ -351,7 +351,7 @@ def gru_backward(
     grad_read: Tensor,
     grad_of_state: Tensor,
     *,
-    grad_told: Tensor,
+    grad_hidden: Tensor,
     mask: Tensor | None = None,
 ) -> None:
     """Write ``grad_read`` and ``grad_of_state`` (B, 3D), and ``grad_c`` (B, D) in place.
@@ -361,14 +361,14 @@ def gru_backward(
     B, D = c.shape
     masked = read if mask is None else mask
     _gru_backward[(B, triton.cdiv(D, COLUMNS))](
-        read, of_state, c, masked, grad_h, grad_told, grad_c, grad_read, grad_of_state,
-        read.stride(0), of_state.stride(0), masked.stride(0), grad_told.stride(0),
+        read, of_state, c, masked, grad_h, grad_hidden, grad_c, grad_read, grad_of_state,
+        read.stride(0), of_state.stride(0), masked.stride(0), grad_hidden.stride(0),
         grad_read.stride(0), grad_of_state.stride(0), D,
-        MASKED=mask is not None, BLOCK=min(COLUMNS, _room(D)),
+        MASKED=mask is not None, BLOCK=min(COLUMNS, _block_size(D)),
     )  # fmt: skip
 
 
-def look(
+def attend(
     query: Tensor,
     keys: Tensor,
     v: Tensor,
@@ -383,14 +383,14 @@ def look(
     ``context`` (B, V). Scores are Σ v tanh(q + k), or Σ v tanh(q) k.
     """
     (B, S, A), V = keys.shape, values.shape[-1]
-    _look[(B,)](
+    _attend[(B,)](
         query, keys, v, values, mask, weights, context,
         query.stride(0), weights.stride(0), context.stride(0), S, A, V,
-        ADDITIVE=additive, POSITIONS=_room(S), BLOCK=_columns(S),
+        ADDITIVE=additive, POSITIONS=_block_size(S), BLOCK=_columns(S),
     )  # fmt: skip
 
 
-def look_backward(
+def attend_backward(
     query: Tensor,
     keys: Tensor,
     v: Tensor,
@@ -411,19 +411,19 @@ def look_backward(
     The first numbers of a context are added to the gates, the gradient of which is added here.
     """
     (B, S, A), V = keys.shape, values.shape[-1]
-    _look_backward[(B,)](
+    _attend_backward[(B,)](
         query, keys, v, values, weights, grad_gates, grad_context,
         grad_query, grad_keys, grad_v, grad_found,
         query.stride(0), weights.stride(0), grad_gates.stride(0), grad_context.stride(0),
         grad_query.stride(0), grad_found.stride(0), S, A, V, grad_gates.shape[-1],
-        ADDITIVE=additive, POSITIONS=_room(S), BLOCK=_columns(S),
+        ADDITIVE=additive, POSITIONS=_block_size(S), BLOCK=_columns(S),
     )  # fmt: skip
 
 
-def _room(n: int) -> int:
+def _block_size(n: int) -> int:
     """The power of two that holds n, 16 at least."""
     return max(16, triton.next_power_of_2(n))
 
 
 def _columns(n_positions: int) -> int:
-    return max(16, TILE // _room(n_positions))
+    return max(16, TILE // _block_size(n_positions))
