@@ -217,8 +217,9 @@ def test_how_states_and_gradients_lie_in_memory_does_not_matter(rng, run, n):
     for turned in (False, True):
         h, c = ((one.t() if turned else one.t().contiguous()).requires_grad_() for one in first)
         _, (last, memory) = run(read, weights, (h, c), mask)
-        total = (
-            (memory.t().contiguous() * factors).sum() if turned else (memory * factors.t()).sum()
-        )
+        if turned:
+            total = (memory.t().contiguous() * factors).sum()
+        else:
+            total = (memory * factors.t().contiguous()).sum()
         found.append(torch.autograd.grad(total + last.sum(), (h, c)))
     torch.testing.assert_close(found[1], found[0])
