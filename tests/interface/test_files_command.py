@@ -1,6 +1,7 @@
 """``regard VERB RUN --in FILES --out DIR``, as typed; what processes do is done here, at once."""
 
 import json
+from importlib.util import find_spec
 
 import at_work
 import pytest
@@ -97,7 +98,8 @@ def test_what_cannot_be_begun_is_refused_in_one_line(run_path, lines, tmp_path, 
     assert "--workers is for the lines of files" in refused("translate", run_path, "--workers", 2)
     assert "--workers is for the lines of files" in refused("translate", run_path, "--workers", 0)
     assert "--out is for the lines of files" in refused("translate", run_path, "--out", out)
-    assert "expected HOST:PORT" in refused(*words, "--cluster", "nowhere")
+    why = "expected HOST:PORT" if find_spec("ray") else "--cluster needs Ray"
+    assert why in refused(*words, "--cluster", "nowhere")
     assert "this needs a language model" in refused("generate", *words[1:])
     (tmp_path / "twice").mkdir()
     (tmp_path / "twice" / "a.txt").write_text("a\n")
