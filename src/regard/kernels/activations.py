@@ -1,18 +1,24 @@
-"""GELU for half precision on a GPU: as exact as bf16 can tell, and bound by memory alone.
+"""Activations on a GPU that are bound by memory alone: GELU, and ReLU behind a norm.
 
 The error function of CUDA's library takes longer than reading and writing the numbers. Abramowitz
 and Stegun's formula 7.1.26 needs one exponential, which its derivative shares, and is off by less
 than 1e-7. It is for compiled models, where all of it is one kernel.
+
+A recorded network of many narrow layers spends its time reading and writing what is between two
+products: there a norm, a ReLU and the rounding to 16 bits are compiled to one pass each way.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from regard.kernels.call import is_recorded, product_type
 
 P = 0.3275911
 A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
@@ -54,3 +60,19 @@ class HalfGelu(torch.autograd.Function):
         share, bell = normal_share(wide)
         slope = share + wide * bell / math.sqrt(2 * math.pi)
         return (gradient.float() * slope).to(x.dtype)
+
+
+def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """ReLU(LayerNorm(x)) over the last axis, in the type of products."""
+    run = _compiled() if is_recorded(x) else _norm_relu
+    normed: Tensor = run(x, weight, bias, eps, product_type(x))
+    return normed
+
+
+def _norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float, kind: torch.dtype) -> Tensor:
+    return F.relu(F.layer_norm(x, x.shape[-1:], weight, bias, eps)).to(kind)
+
+
+@cache
+def _compiled() -> Any:
+    return torch.compile(_norm_relu, dynamic=True)

@@ -10,6 +10,7 @@ end. ``regard.layers`` has the loops that can be read; both are tested to agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -53,7 +54,8 @@ class SourceAttention(NamedTuple):
     """Whether the score is Σ v tanh(W_q h + k), else Σ v tanh(W_q h) k."""
 
 
-def unrolled_lstm(
+def _unrolled(
+    cell: type[torch.autograd.Function],
     read: Tensor,
     weights: StateWeights,
     before: State,
@@ -61,29 +63,14 @@ def unrolled_lstm(
     *,
     backwards: bool = False,
 ) -> tuple[Tensor, State]:
-    """W x + b (B, T, 4Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
+    """W x + b (B, T, n·Dc) of all positions, after h and c -> states (B, T, D), the last h and c.
 
     Where ``mask`` (B, T) is False a state is the one before it. States are as narrow as products
-    are, and c is float32.
+    are, and c is float32; of a GRU, which has no projection, it is h.
     """
     kind = product_type(read)
     matrices = (None if one is None else one.to(kind) for one in weights)
-    states, c = _Lstm.apply(backwards, mask, read.to(kind), *matrices, *_begun(before, kind))
-    return states, (states[:, 0 if backwards else -1], c)
-
-
-def unrolled_gru(
-    read: Tensor,
-    weights: StateWeights,
-    before: State,
-    mask: Tensor | None = None,
-    *,
-    backwards: bool = False,
-) -> tuple[Tensor, State]:
-    """The same of a GRU, whose c is its h in float32; it has no projection."""
-    kind = product_type(read)
-    matrices = (None if one is None else one.to(kind) for one in weights[:2])
-    states, c = _Gru.apply(backwards, mask, read.to(kind), *matrices, *_begun(before, kind))
+    states, c = cell.apply(backwards, mask, read.to(kind), *matrices, *_begun(before, kind))
     return states, (states[:, 0 if backwards else -1], c)
 
 
@@ -208,6 +195,7 @@ class _Gru(torch.autograd.Function):
         read: Tensor,
         matrix: Tensor,
         bias: Tensor | None,
+        _out: None,
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor]:
@@ -248,6 +236,7 @@ class _Gru(torch.autograd.Function):
             grad_read,
             flat.t() @ previous.flatten(0, 1),
             None if bias is None else flat.sum(dim=0),
+            None,
             grad_h,
             grad_c,
         )
@@ -345,6 +334,9 @@ class _AttendingLstm(torch.autograd.Function):
             grad_h,
             grad_c,
         )
+
+
+unrolled_lstm, unrolled_gru = partial(_unrolled, _Lstm), partial(_unrolled, _Gru)
 
 
 def _times(n: int, backwards: bool) -> Sequence[int]:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.kernels.norms import norm_relu
+from regard.kernels.activations import norm_relu
 from regard.layers.dropout import Dropout
 
 HALF = 0.5**0.5

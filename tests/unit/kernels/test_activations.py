@@ -1,9 +1,10 @@
-"""GELU for half precision, against torch's."""
+"""GELU for half precision, and ReLU behind a norm, against torch's."""
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from regard.kernels.activations import HalfGelu, gelu, normal_share
+from regard.kernels.activations import HalfGelu, gelu, norm_relu, normal_share
 
 
 def test_the_share_of_the_normal_distribution():
@@ -25,3 +26,17 @@ def test_values_and_slopes_are_those_of_torch_to_the_last_bit_that_counts(rng):
 def test_elsewhere_it_is_torchs(rng):
     x = torch.randn(40, generator=rng)
     assert torch.equal(gelu(x), F.gelu(x))
+
+
+def test_a_norm_and_a_relu_in_one(rng):
+    norm = nn.LayerNorm(6)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    x = torch.randn(3, 4, 6, generator=rng)
+    plain = norm(x).relu()
+    assert (plain == 0).any() and (plain > 0).any()  # noqa: PT018  both sides of the ReLU
+    torch.testing.assert_close(norm_relu(x, norm.weight, norm.bias, norm.eps), plain)
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = norm_relu(x, norm.weight, norm.bias, norm.eps)
+    assert narrow.dtype == torch.bfloat16
+    torch.testing.assert_close(narrow, plain.bfloat16())
