@@ -22,6 +22,9 @@ ANY = ""
 SIZES = ("tiny", "small", "base")
 """Scales of a table: which size of its preset each row has."""
 
+SHORTEST = 100
+"""Tokens that a row reads and writes at least, however small the table: summaries are whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LectureRow:

@@ -23,7 +23,7 @@ from regard.runs import table_results as results
 from regard.runs.compare import Contest, check_tested, claim, system_name
 from regard.runs.comparison import SPLIT
 from regard.runs.estimate import Budget, parse_budget
-from regard.runs.lecture_tables import SIZES, LectureRow, LectureTable
+from regard.runs.lecture_tables import SHORTEST, SIZES, LectureRow, LectureTable
 from regard.runs.rates import least_cost
 from regard.runs.side_by_side import (
     ALONE,
@@ -51,8 +51,6 @@ FOLLOWING_SHARE = 0.25
 """Of the budget, for a training that starts from another row's run."""
 FOLLOWING_RATE = 0.1
 """Its learning rate, as a share of the one that was chosen for that row."""
-SHORTEST = 100
-"""Tokens that a row reads and writes at least, however small the table: summaries are whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

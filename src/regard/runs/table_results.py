@@ -18,7 +18,7 @@ from regard.core.files import parse_json, read_text, write_whole
 from regard.core.numbers import counted, measured
 from regard.evaluation.metrics import METRICS
 from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
-from regard.runs.lecture_tables import ANY, LectureRow, LectureTable, TableClaim
+from regard.runs.lecture_tables import ANY, SHORTEST, LectureRow, LectureTable, TableClaim
 from regard.runs.trainings import AT_MOST, Entry, Until
 from regard.visual.charts import curves
 from regard.visual.report import report_page
@@ -306,7 +306,10 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
         *((METRICS[name].title, how) for name, how in signatures.items()),
         ("published", f"as the lecture prints it, {table.where}: other data than ours"),
         *([("Model", table.differences)] if table.differences else []),
-        *(("L", f"divided by {n} where models are {size}") for size, n in shorter.items()),
+        *(
+            ("L", f"divided by {n} where models are {size}, {SHORTEST} at least")
+            for size, n in shorter.items()
+        ),
         *(("MoE", f"experts divided by {n} where models are {size}") for size, n in fewer.items()),
         ("±", "standard deviation over the seeds"),
         ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
@@ -412,5 +415,5 @@ def _curves(table: LectureTable, section: Section) -> str:
         for row in section.done
         if row.curve
     }
-    title = f"{METRICS[name].title} on valid: {section.data}, {BUDGETS[section.until]}"
-    return curves(lines, title=title, x_label="FLOPs", y_label=METRICS[name].title)
+    title = f"{section.data}, {BUDGETS[section.until]}"
+    return curves(lines, title=title, x_label="FLOPs", y_label=f"{METRICS[name].title} on valid")

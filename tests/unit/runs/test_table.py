@@ -476,7 +476,7 @@ def test_notes_say_how_rows_differ_from_the_published_ones():
     table = TABLES["summarization"]
     notes = dict(results.notes_table(table, [section]).rows)
     assert "rotary" in notes["Model"]
-    assert notes["L"] == "divided by 10 where models are small"
+    assert notes["L"] == "divided by 10 where models are small, 100 at least"
     assert notes["MoE"] == "experts divided by 4 where models are small"
     base = results.notes_table(table, [replace(section, size="base")]).rows
     assert not {"L", "MoE"} & {name for name, _ in base}
