@@ -27,7 +27,7 @@ def table(
         ),
     ] = None,
     converge: Annotated[
-        bool, typer.Option(help="Train each row until it has converged, too.")
+        bool, typer.Option(help="Train each row to convergence, too: as long as the recipe says.")
     ] = True,
     settings: Annotated[
         list[str] | None,

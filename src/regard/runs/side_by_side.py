@@ -111,7 +111,7 @@ def train_side_by_side(
     """Do all trainings that are left, where there is a crew for it.
 
     A system that fails leaves the others alone. A signal raises ``Stop``, once all have saved what
-    they can. Trainings with a budget come before those that go on until they have converged;
+    they can. Trainings with a budget come before those that go on to convergence;
     ``reached`` is told when the last of a kind has ended, while others may still run.
     """
     came, jobs = SideBySide(), _jobs(lines) if crew else []

@@ -62,7 +62,7 @@ class TableRequest:
     budget: Budget
     """Of one training, where all have the same."""
     converge: bool
-    """Whether each is trained until it has converged, too."""
+    """Whether each is trained to convergence, too: as long as the recipe of the data says."""
     seeds: tuple[int, ...]
     members: int
     """Runs of an ensemble."""

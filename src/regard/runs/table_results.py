@@ -19,7 +19,7 @@ from regard.core.numbers import counted, measured
 from regard.evaluation.metrics import METRICS
 from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
 from regard.runs.lecture_tables import ANY, SHORTEST, LectureRow, LectureTable, TableClaim
-from regard.runs.trainings import AT_MOST, Entry, Until
+from regard.runs.trainings import Entry, Until
 from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import Table, csv_table, latex_table
@@ -241,8 +241,7 @@ def section_title(section: Section) -> str:
 
 def _limit(section: Section) -> str:
     """What a training may take."""
-    until = section.until == "converged"
-    return f"at most {AT_MOST} × {section.budget}" if until else str(section.budget)
+    return "the recipe's steps" if section.until == "converged" else str(section.budget)
 
 
 def section_table(table: LectureTable, section: Section) -> Table:

@@ -45,15 +45,12 @@ VALIDATIONS = 10
 """Of every training, so that each system has as many weights to choose the best from."""
 WARM_UP = 0.2
 """Share of the steps that a warm-up may take, where the budget buys few."""
-PATIENCE = 5
-"""Validations without a new best after which a training has converged."""
-AT_MOST = 20
-"""Budgets that a training may take until it has converged."""
 OUTPUTS = "translations.json"
 """What a model wrote for each example of the splits on which it was scored."""
 
 Until = Literal["budget", "converged"]
-"""When a training ends: when its budget is spent, or when validations no longer improve."""
+"""When a training ends: when its budget is spent, or where the recipe of the data ends, when a rate
+has fallen to zero and little is left to learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,24 +235,24 @@ class SystemTrainings:
     ) -> Recipe:
         """The recipe with as many steps as the budget buys, and nothing else that ends it.
 
-        Until it has converged, patience ends it: no rate falls to zero at a step known before. A
-        run that was begun keeps its steps: a speed is never measured twice alike.
+        Until it has converged, a training is as long as the recipe has it. A run that was begun
+        keeps its steps: a speed is never measured twice alike.
         """
         if folder.settings.exists():
             return changed(self.recipe, **_plan_of(_begun(folder.path)))
-        budget, validations = self.budget.share(share), VALIDATIONS if share == 1 else 1
-        plan: dict[str, Any] = {"lr": lr, "seed": seed, "patience": None}
+        plan: dict[str, Any] = {"lr": lr, "seed": seed}
         if self.init is not None:
             plan["init"], until = str(self.init(seed, until)), "budget"
-        minutes = None if until == "converged" else budget.minutes
-        wanted = changed(self.recipe, **plan, max_minutes=minutes)
-        steps = self._steps(budget, wanted, validations)
-        plan["warmup_steps"] = min(wanted.train.warmup_steps, max(1, int(WARM_UP * steps)))
-        plan["eval_every"] = math.ceil(steps / validations)
         if until == "converged":
-            steps *= AT_MOST
-            plan |= {"patience": PATIENCE, "schedule": "inverse_sqrt"}
-        return changed(wanted, **plan, max_steps=steps)
+            if (most := self.recipe.train.max_steps) is not None:
+                plan["eval_every"] = math.ceil(most / VALIDATIONS)
+            return changed(self.recipe, **plan)
+        budget, validations = self.budget.share(share), VALIDATIONS if share == 1 else 1
+        wanted = changed(self.recipe, **plan, patience=None, max_minutes=budget.minutes)
+        steps = self._steps(budget, wanted, validations)
+        warmup = min(wanted.train.warmup_steps, max(1, int(WARM_UP * steps)))
+        every = math.ceil(steps / validations)
+        return changed(wanted, warmup_steps=warmup, eval_every=every, max_steps=steps)
 
     def _steps(self, budget: Budget, recipe: Recipe, validations: int) -> int:
         prepared = dataclasses.replace(self._prepared, recipe=recipe)

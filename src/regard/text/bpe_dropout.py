@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,6 @@ AT_ONCE = 1_000_000
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _UNSEEN = -1
-_NONE = np.zeros(0, np.int64)
 
 
 def derive(keys: Keys, numbers: NDArray[np.int64] | int) -> Keys:
@@ -63,6 +62,28 @@ def uniform(keys: Keys, number: int) -> NDArray[np.float64]:
     return (derive(keys, number) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+class _Growing:
+    """Numbers that more are put behind again and again, at a cost that grows with those alone."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._room = np.zeros(1024, np.int64)
+
+    def extend(self, numbers: Ints) -> None:
+        """Put them behind those there are; where room is short, twice as much is made."""
+        end = self.n + len(numbers)
+        if end > len(self._room):
+            self._room = np.concatenate([self._room[: self.n], np.zeros(2 * end, np.int64)])
+        self._room[self.n : end] = numbers
+        self.n = end
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._room[at]
+
+    def __setitem__(self, at: Ints, numbers: Sequence[int]) -> None:
+        self._room[at] = numbers
+
+
 class MergeGraph:
     """What words may become: a node is a word in pieces, its edges the merges that are possible.
 
@@ -74,10 +95,11 @@ class MergeGraph:
         self._merges = merges
         self._nodes: dict[Pieces, int] = {}
         self._new: list[Pieces] = []  # nodes that the arrays do not hold yet
-        self._pieces, self._first_piece, self._n_pieces = _NONE, _NONE, _NONE  # of nodes
-        self._first_edge, self._n_edges = _NONE, _NONE
-        self._places, self._joined, self._ends = _NONE, _NONE, _NONE  # of edges: where, what comes
-        # of it, and the node that it leads to
+        self._longest = 0
+        self._pieces, self._first_piece, self._n_pieces = (_Growing() for _ in range(3))  # of nodes
+        self._first_edge, self._n_edges = _Growing(), _Growing()
+        # Of edges: where they merge, what comes of it, and the node that they lead to.
+        self._places, self._joined, self._ends = (_Growing() for _ in range(3))
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -90,10 +112,9 @@ class MergeGraph:
 
     def walk(self, nodes: Ints, keys: Keys, share: float) -> Ints:
         """Where words end up that start at ``nodes``, a ``share`` of edges being refused."""
-        longest = int(self._n_pieces.max(initial=0))
-        nodes, steps = nodes.copy(), _thresholds(share, longest)
+        nodes, steps = nodes.copy(), _thresholds(share, self._longest)
         moving = np.arange(len(nodes))
-        for step in range(longest):
+        for step in range(self._longest):
             at = nodes[moving]
             # P(at least k are refused) = shareᵏ: count the powers that the draw lies below.
             drawn = uniform(keys[moving], step)
@@ -144,15 +165,16 @@ class MergeGraph:
         """Take new nodes and their edges into the arrays."""
         edges = [self._possible(name) for name in self._new]
         n_edges, n_pieces = _sizes(edges), _sizes(self._new)
-        self._first_edge = np.append(self._first_edge, len(self._ends) + _before(n_edges))
-        self._first_piece = np.append(self._first_piece, len(self._pieces) + _before(n_pieces))
-        self._n_edges = np.append(self._n_edges, n_edges)
-        self._n_pieces = np.append(self._n_pieces, n_pieces)
-        self._pieces = np.append(self._pieces, _flat(self._new))
-        self._ends = np.append(self._ends, np.full(n_edges.sum(), _UNSEEN))
+        self._first_edge.extend(self._ends.n + _before(n_edges))
+        self._first_piece.extend(self._pieces.n + _before(n_pieces))
+        self._n_edges.extend(n_edges)
+        self._n_pieces.extend(n_pieces)
+        self._pieces.extend(_flat(self._new))
+        self._ends.extend(np.full(n_edges.sum(), _UNSEEN))
         found = _flat([edge for some in edges for edge in some]).reshape(-1, 3)
-        self._places = np.append(self._places, found[:, 1])
-        self._joined = np.append(self._joined, found[:, 2])
+        self._places.extend(found[:, 1])
+        self._joined.extend(found[:, 2])
+        self._longest = max(self._longest, int(n_pieces.max(initial=0)))
         self._new = []
 
     def _possible(self, name: Pieces) -> list[tuple[int, int, int]]:
