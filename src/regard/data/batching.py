@@ -102,9 +102,9 @@ def tiles(
     found = []
     for shape in np.unique(shapes, axis=0):
         rows = rng.permutation(np.flatnonzero((shapes == shape).all(axis=1)))
-        sides = shape.tolist()
-        n_source, n_target = (n if longest is None else min(n, longest) for n in sides)
-        n_rows = max(batch_tokens // max(sides), 1)
+        sides = shape if longest is None else np.minimum(shape, longest)
+        n_source, n_target = sides.tolist()
+        n_rows = max(batch_tokens // max(n_source, n_target), 1)
         cuts = range(n_rows, len(rows), n_rows)
         found += [Tile(part, n_rows, n_source, n_target) for part in np.split(rows, cuts)]
     return [found[i] for i in rng.permutation(len(found))]

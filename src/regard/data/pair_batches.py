@@ -42,7 +42,7 @@ NO_SOURCE, NO_TARGET = -1, -2
 """Text numbers of the tails. They differ, so that no tail sees the other."""
 EVEN = 64
 """Numbers of positions are multiples of this, as matrix kernels like them."""
-TILING = 2
+TILING = 3
 """The rule by which texts are laid into tiles: a training is not resumed by another."""
 SPARE = np.array([0.005, 0.005, 0.02, 0.01])
 """Room for epochs whose batches are less equal than those of the first."""

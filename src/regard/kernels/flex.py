@@ -16,7 +16,7 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from regard.functional.masks import Near, Nearby, Slots
 from regard.functional.positions import Alibi
-from regard.kernels.call import Call
+from regard.kernels.call import Call, may_ask
 
 TILE = 128
 """Queries and keys of a tile."""
@@ -38,7 +38,8 @@ def run(call: Call, attend: Any) -> Tensor:
         seen = _mod(near, call.causal, first, call.n_keys - call.n_queries)
     elif call.causal or near is not None:
         near = near and near._replace(first=first)
-        tiles = tiles_seen(near, call.causal, call.n_queries, call.n_keys, q.device)
+        known = tiles_seen if may_ask() else _kept_tiles
+        tiles = known(near, call.causal, call.n_queries, call.n_keys, q.device)
     changed = _changed(call, seen)
     return cast("Tensor", attend(q, k, call.v, score_mod=changed, block_mask=tiles, scale=scale))
 
@@ -120,6 +121,10 @@ def tiles_seen(
         counts, order, full_counts, full_order, BLOCK_SIZE=TILE,
         mask_mod=_mod(near, causal, first, behind), seq_lengths=(n_queries, n_keys),
     )  # fmt: skip
+
+
+_kept_tiles = lru_cache(maxsize=None, typed=True)(tiles_seen)
+"""Those that a recorded graph of kernels points to: never dropped. Recordings have few shapes."""
 
 
 def _listed(tiles: Tensor) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,18 @@ class PrefixDecoderConfig(SequenceConfig, BlocksConfig):
         return self.max_len
 
     @property
+    def records(self) -> bool:
+        """Documents leave room for few rows, so a step is many small kernels.
+
+        Experts must have widths that one kernel takes for all of them; who draws asks the host.
+        """
+        from regard.functional.attend import is_drawn  # needs torch, which reading this does not
+        from regard.kernels.grouped import are_aligned
+
+        widths = () if self.experts is None else (self.d_model, self.expert_width)
+        return not is_drawn(self.normaliser) and are_aligned(widths)
+
+    @property
     def n_positions(self) -> int:
         """Of a source with its target."""
         return 2 * self.max_len

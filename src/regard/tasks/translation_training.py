@@ -173,7 +173,7 @@ class PreparedTranslation(Prepared):
     def few_shapes(self) -> bool:
         """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
         recorded = records_padded(self.config, self.device, self.recipe.train.precision)
-        return recorded and self._all_known
+        return recorded and self._all_known and self.recipe.data.loss_on == "target"
 
     @property
     def _all_known(self) -> bool:

@@ -74,20 +74,23 @@ RECORDED = [
     "cheng2016",
     "convs2s2017",
     "deep-att2016",
+    "dmca2018",
     "gnmt2016",
     "graves2014",
     "luong2015",
     "moe2017",
     "seq2seq-attention",
     "sutskever2014",
+    "transformer-d",
 ]
 NEEDS_GPU = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU: only there are recordings"
 )
 
 
-def translator(preset, kind=Update, device=CPU):
-    settings = ModelSettings(preset=preset, d_model=16, dropout=0.0, max_len=20)
+def translator(preset, kind=Update, device=CPU, precision=None, **more):
+    given = {"d_model": 16, "dropout": 0.0, "max_len": 20, **more}
+    settings = ModelSettings(preset=preset, **given)
     config = resolve(settings, n_source_vocab=11, n_target_vocab=11, shared_vocab=True)
     assert config.records
     torch.manual_seed(0)
@@ -96,7 +99,7 @@ def translator(preset, kind=Update, device=CPU):
         nn.init.normal_(gate.weight)
         gate.eval()  # no noise
     recorded = device.type == "cuda" and preset == "moe2017"
-    how = TrainSettings(max_steps=1, precision="bf16" if recorded else "fp32")
+    how = TrainSettings(max_steps=1, precision=precision or ("bf16" if recorded else "fp32"))
     return kind(model, TokenLoss(how), how, device)
 
 
@@ -174,6 +177,25 @@ def test_updates_of_every_shape_are_recorded(preset):
     assert len(one._recordings) > 1
     near = 2e-2 if preset == "moe2017" else 1e-3  # that one learns in 16 bits
     torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=near, atol=near)
+
+
+@NEEDS_GPU
+@pytest.mark.parametrize("experts", [None, 4])
+@pytest.mark.parametrize("preset", ["transformer-d", "dmca2018"])
+def test_updates_over_documents_are_recorded(preset, experts):
+    """With windows whose kernels are chosen by length."""
+    device, losses = torch.device("cuda"), {}
+    examples = [Example([4, 5, 6] * (n % 8 * 90 + 20), [7, 8] * 5) for n in range(40)]
+    more = {"positions": "rotary", "half_width": 4, "max_len": 2500, "experts": experts}
+    more["windows"] = ("local_m", "compressed" if preset == "dmca2018" else "global")
+    for kind in (Update, CapturedUpdate):
+        one, told = translator(preset, kind, device, "bf16", d_model=64, n_heads=2, **more), []
+        stream = tiled_stream(examples, batch_tokens=4096, seed=1, longest=2500)
+        for _ in range(40):
+            one([stream.next()], 1e-3, told.append)
+        losses[kind] = torch.stack([result.losses.total for result in told])
+    assert len(one._recordings) > 3
+    torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=2e-2, atol=2e-2)
 
 
 @NEEDS_GPU
