@@ -106,20 +106,27 @@ def words_matrix(
             f"weights {weights.shape} must end in (target tokens, source tokens), "
             f"got words for ({len(target_words)}, {len(source_words)}) tokens"
         )
-    sums = _membership(source_words)  # (S, source words)
-    means = _membership(target_words)  # (T, target words)
-    means /= np.maximum(means.sum(axis=0), 1)  # a word without tokens stays 0
-    return means.T @ weights @ sums
+    by_target, n_tokens = _by_word(np.swapaxes(weights, -1, -2), target_words)
+    means = by_target / np.maximum(n_tokens, 1)  # a word without tokens stays 0
+    return _by_word(np.swapaxes(means, -1, -2), source_words)[0]
 
 
-def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
-    """(tokens, words): 1 where the token is part of the word."""
-    n_words = 1 + max((word for word in words if word is not None), default=-1)
-    members = np.zeros((len(words), n_words))
-    for token, word in enumerate(words):
-        if word is not None:
-            members[token, word] = 1
-    return members
+def _by_word(
+    weights: Matrix, words: Sequence[int | None]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Weights of tokens (…, tokens) -> of words, their tokens' sum; how many tokens each word has.
+
+    Documents have thousands of words: a matrix of tokens by words would be larger than all else.
+    """
+    owners = np.array([-1 if word is None else word for word in words], np.int64)
+    n_tokens = np.bincount(owners[owners >= 0])
+    order = np.argsort(owners, kind="stable")[len(owners) - n_tokens.sum() :]
+    present = np.flatnonzero(n_tokens)
+    found = np.zeros((*weights.shape[:-1], len(n_tokens)))
+    if len(present):
+        begins = (np.cumsum(n_tokens) - n_tokens)[present]
+        found[..., present] = np.add.reduceat(weights[..., order], begins, axis=-1)
+    return found, n_tokens
 
 
 def links(matrix: Matrix) -> set[Link]:

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.core.errors import DataError, ShapeError
 from regard.evaluation.attention import ALIGNMENT, ANTECEDENTS, Watched, links, words_matrix
@@ -70,6 +72,23 @@ def test_merging_keeps_leading_axes():
     both = words_matrix(np.stack((WEIGHTS, 2 * WEIGHTS)), SOURCE_WORDS, TARGET_WORDS)
     one = words_matrix(WEIGHTS, SOURCE_WORDS, TARGET_WORDS)
     np.testing.assert_allclose(both, np.stack((one, 2 * one)))
+
+
+WORDS = st.lists(st.none() | st.integers(0, 4), max_size=8)
+
+
+@given(WORDS, WORDS)
+def test_merging_equals_loops(source_words, target_words):
+    """Words may lie anywhere, have no token, or several that are apart."""
+    weights = np.random.default_rng(0).random((2, len(target_words), len(source_words)))
+    both = (target_words, source_words)
+    sizes = [1 + max((word for word in words if word is not None), default=-1) for words in both]
+    by_loops = np.zeros((2, *sizes))
+    for t, target in enumerate(target_words):
+        for s, source in enumerate(source_words):
+            if target is not None and source is not None:
+                by_loops[:, target, source] += weights[:, t, s] / target_words.count(target)
+    np.testing.assert_allclose(words_matrix(weights, source_words, target_words), by_loops)
 
 
 def test_one_token_a_word_changes_nothing():
