@@ -27,6 +27,8 @@ KEPT = 2
 """Rates that go on from the short trials to the long ones, at least."""
 ALIKE = 0.01
 """Losses that differ by no more than this share of the best cannot be told apart."""
+HORIZON = 0.32
+"""The best rate falls with the length of a training, as this power of it (Bjorck et al. 2025)."""
 FIRST = (-1, 0, 1)
 """The grid before it widens, in steps from the recipe's own rate."""
 
@@ -65,6 +67,15 @@ def rate_at(centre: float, steps: int) -> float:
     [0.0015, 0.003, 0.006]
     """
     return float(f"{centre * STEP**steps:.3g}")
+
+
+def rate_for(steps: int, chosen: float, chosen_for: int) -> float:
+    """The rate of a training of so many steps, given that ``chosen`` for another length.
+
+    >>> rate_for(5000, 0.008, 587)
+    0.00403
+    """
+    return float(f"{chosen * (chosen_for / steps) ** HORIZON:.3g}")
 
 
 def is_at_edge(rate: float, tried: Sequence[float]) -> bool:

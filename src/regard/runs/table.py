@@ -366,7 +366,7 @@ class SectionTrainings:
         if row.follows is None:
             return self._system(row).entry(until)
         first = entries[row.follows]
-        system = self._system(row, lr=following_rate(first.lr))
+        system = self._system(row, lr=following_rate(self.systems[row.follows].search.lr))
         entry = system.entry(until)
         seeds = self.asked.seeds_of(self.rows[row.follows])
         before = dict(zip(seeds, first.runs, strict=True))

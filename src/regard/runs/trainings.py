@@ -32,6 +32,7 @@ from regard.runs.rates import (
     RateSearch,
     Trial,
     rate_at,
+    rate_for,
     search_rate,
 )
 from regard.runs.train import train
@@ -104,7 +105,7 @@ class Entry:
 
     trials: tuple[Trial, ...]
     lr: float
-    """The one chosen."""
+    """The one chosen, or what follows from it for a longer training."""
     runs: tuple[FinishedTraining, ...]
     """One a seed."""
 
@@ -136,7 +137,9 @@ class SystemTrainings:
         """Choose a rate with the first seed, then train every seed."""
         found = self.search
         runs = tuple(self.trained(found.lr, seed, until) for seed in self.seeds)
-        return Entry(found.trials, found.lr, runs)
+        lr = _begun(self.run_path(self.seeds[0], until)).lr
+        assert lr is not None, "a plan has a rate"
+        return Entry(found.trials, lr, runs)
 
     @cached_property
     def search(self) -> RateSearch:
@@ -194,7 +197,8 @@ class SystemTrainings:
     def trained(self, lr: float, seed: int, until: Until = "budget") -> FinishedTraining:
         """Train a seed into a folder of its own, unless that is done; then read it back."""
         path = self.run_path(seed, until)
-        if RunFolder(path).settings.exists() and (rate := _begun(path).lr) != lr:
+        begun = RunFolder(path).settings.exists()
+        if until == "budget" and begun and (rate := _begun(path).lr) != lr:
             raise ConfigError(
                 f"{path} was begun with learning rate {rate}, and {lr:g} is chosen now; choose "
                 "another --out"
@@ -235,8 +239,8 @@ class SystemTrainings:
     ) -> Recipe:
         """The recipe with as many steps as the budget buys, and nothing else that ends it.
 
-        Until it has converged, a training is as long as the recipe has it. A run that was begun
-        keeps its steps: a speed is never measured twice alike.
+        Until it has converged, a training is as long as the recipe has it, at a rate for that. A
+        run that was begun keeps its steps: a speed is never measured twice alike.
         """
         if folder.settings.exists():
             return changed(self.recipe, **_plan_of(_begun(folder.path)))
@@ -245,6 +249,7 @@ class SystemTrainings:
             plan["init"], until = str(self.init(seed, until)), "budget"
         if until == "converged":
             if (most := self.recipe.train.max_steps) is not None:
+                plan["lr"] = rate_for(most, lr, self._steps(self.budget, self.recipe, VALIDATIONS))
                 plan["eval_every"] = math.ceil(most / VALIDATIONS)
             return changed(self.recipe, **plan)
         budget, validations = self.budget.share(share), VALIDATIONS if share == 1 else 1

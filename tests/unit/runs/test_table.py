@@ -30,6 +30,7 @@ from regard.runs.lecture_tables import (
     TableClaim,
     table_named,
 )
+from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
 from regard.runs.table import TableRequest, make_table, request, row_recipes
 from regard.runs.table_results import RowResult, load_sections, verdicts
@@ -182,19 +183,21 @@ def test_every_row_is_trained_at_both_budgets_with_one_search(asked, pretended, 
         assert train[name] == getattr(whole, name)
     assert train["eval_every"] == math.ceil(whole.max_steps / trainings.VALIDATIONS)
     assert whole.max_steps != 80
+    rates = [next(r.lr for r in one.rows if r.row == "blocks") for one in (equal, converged)]
+    assert train["lr"] == rates[1] == rate_for(whole.max_steps, rates[0], 80) != rates[0]
     config = yaml.safe_load((tmp_path / "out/letters/blocks/seed-1/config.yaml").read_text())
     assert (config["train"]["patience"], config["train"]["max_steps"]) == (None, 80)
     assert config["model"]["dropout"] == 0.1  # the recipe's of the data, for all rows
 
 
 def test_what_follows_starts_from_the_same_seed_and_costs_both(asked, pretended, tmp_path):
-    section = make_table(asked, tmp_path / "out")[1]
+    equal, section = make_table(asked, tmp_path / "out")
     again = tmp_path / "out/letters/dot-again/converged-1/config.yaml"
     config = yaml.safe_load(again.read_text())["train"]
     assert config["init"] == str(tmp_path / "out/letters/dot/converged-1")
     assert config["patience"] is None
-    rows = {row.row: row for row in section.rows}
-    assert rows["dot-again"].lr == pytest.approx(0.1 * rows["dot"].lr)
+    rows, (first, *_) = {row.row: row for row in section.rows}, equal.rows
+    assert (first.row, rows["dot-again"].lr) == ("dot", pytest.approx(0.1 * first.lr, rel=1e-2))
     assert rows["dot-again"].training_flops == FLOPS["dot"] + FLOPS["dot-again"]
 
 
