@@ -56,7 +56,8 @@ def table(
     from regard.runs import table_results as results
     from regard.runs.lecture_tables import table_named
     from regard.runs.side_by_side import Crew
-    from regard.runs.table import least_work, make_table, request
+    from regard.runs.table import make_table
+    from regard.runs.table_request import least_work, request
 
     crew = Crew(jobs, cluster)
     lecture = table_named(name)

@@ -7,7 +7,7 @@ was too high leaves no finished run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -106,18 +106,22 @@ def train_side_by_side(
     *,
     device: str | None,
     say: Say,
+    scorings: Mapping[Until, Sequence[Job]] | None = None,
     reached: Callable[[Until, SideBySide], None] = lambda _until, _came: None,
 ) -> SideBySide:
     """Do all trainings that are left, where there is a crew for it.
 
     A system that fails leaves the others alone. A signal raises ``Stop``, once all have saved what
-    they can. Trainings with a budget come before those that go on to convergence;
-    ``reached`` is told when the last of a kind has ended, while others may still run.
+    they can. Trainings with a budget come before those that go on to convergence; behind those of a
+    kind come its ``scorings``. ``reached`` is told when the last of a kind has ended, while others
+    may still run.
     """
-    came, jobs = SideBySide(), _jobs(lines) if crew else []
+    came, after = SideBySide(), scorings or {}
+    jobs = _jobs(lines, after) if crew else []
     if not jobs:
         return came
     kinds = {line.training(seed, until): until for line in lines for seed, until in line.left()}
+    kinds |= {job.name: until for until, some in after.items() for job in some}
     for n_ended, ended in enumerate(run_jobs(jobs, crew.place(device, say)), start=1):
         how = "done" if ended.error is None else f"failed: {ended.error}"
         say(f"{ended.name}: {how} ({n_ended} of {len(jobs)})")
@@ -131,7 +135,7 @@ def train_side_by_side(
     return came
 
 
-def _jobs(lines: Sequence[Line]) -> list[Job]:
+def _jobs(lines: Sequence[Line], scorings: Mapping[Until, Sequence[Job]]) -> list[Job]:
     """Jobs in an order in which they can be done one by one: searches, then by kind."""
     left = {id(line): line.left() for line in lines}
     searching = {line.search for line in lines if left[id(line)]}
@@ -149,6 +153,8 @@ def _jobs(lines: Sequence[Line]) -> list[Job]:
                 needed = {(seed, until), (line.system.seeds[0], "budget")}
                 before += [first.training(*one) for one in left[id(first)] if one in needed]
             trainings[until].append(Job(line.training(seed, until), do, tuple(before)))
+    for until, some in scorings.items():
+        trainings[until] += some
     return [*searches, *trainings["budget"], *trainings["converged"]]
 
 

@@ -19,8 +19,7 @@ from regard.core.signals import Stop
 from regard.data.splits import load_records
 from regard.evaluation.metrics import METRICS
 from regard.recipes.recipe import load_recipe
-from regard.runs import side_by_side, trainings
-from regard.runs import table as tables
+from regard.runs import ensembles, side_by_side, trainings
 from regard.runs import table_results as results
 from regard.runs.lecture_tables import (
     SUMMARIZATION,
@@ -32,7 +31,8 @@ from regard.runs.lecture_tables import (
 )
 from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
-from regard.runs.table import TableRequest, make_table, request, row_recipes
+from regard.runs.table import make_table
+from regard.runs.table_request import TableRequest, request, row_recipes
 from regard.runs.table_results import RowResult, load_sections, verdicts
 from regard.runs.trainings import FinishedTraining
 from regard.tasks.base import Evaluation, Task
@@ -146,7 +146,7 @@ def pretended(monkeypatch, references):
     monkeypatch.setattr(trainings, "train", one.train)
     monkeypatch.setattr(trainings, "prepare", one.prepare)
     monkeypatch.setattr(trainings, "steps_within", lambda *_, **__: 80)
-    monkeypatch.setattr(tables, "scored_together", one.together)
+    monkeypatch.setattr(ensembles, "scored_together", one.together)
     monkeypatch.setattr(Task, "ensemble", None, raising=False)
     return one
 
@@ -266,7 +266,8 @@ def test_rows_side_by_side_come_to_the_same(asked, pretended, tmp_path, monkeypa
     found = make_table(asked, tmp_path / "beside", crew=Crew(jobs=3), say=said.append)
     assert timeless(found) == timeless(wanted)
     assert len(pretended.begun) == 2 * n_alone
-    assert "letters/dot-again, converged-1: done" in " ".join(said)
+    for job in ("dot-again, converged-1", "dots, budget", "dots, converged"):
+        assert f"letters/{job}: done" in " ".join(said)
     assert make_table(asked, tmp_path / "beside", crew=Crew(jobs=3)) == found
 
 
