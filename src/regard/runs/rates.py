@@ -72,10 +72,12 @@ def rate_at(centre: float, steps: int) -> float:
 def rate_for(steps: int, chosen: float, chosen_for: int) -> float:
     """The rate of a training of so many steps, given that ``chosen`` for another length.
 
-    >>> rate_for(5000, 0.008, 587)
-    0.00403
+    It is never higher than that one, which is known to be sound.
+
+    >>> rate_for(5000, 0.008, 587), rate_for(100, 0.008, 587)
+    (0.00403, 0.008)
     """
-    return float(f"{chosen * (chosen_for / steps) ** HORIZON:.3g}")
+    return float(f"{chosen * min(1.0, chosen_for / steps) ** HORIZON:.3g}")
 
 
 def is_at_edge(rate: float, tried: Sequence[float]) -> bool:
