@@ -272,7 +272,7 @@ def our_training(
     settings = TrainSettings.model_validate({"max_steps": SHORT, **how})
     batches = text.batches
     if packed or tiled:  # all sentences once
-        make = packed_stream if packed else tiled_stream
+        make = packed_stream if packed else partial(tiled_stream, longest=config.longest)
         stream = make(text.examples, batch_tokens=text.batch_tokens, seed=0)
         batches = [stream.next() for _ in range(stream.n_batches)]
     n_tokens = sum(batch.count for batch in batches)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError
 from regard.core.files import read_json, write_whole
 from regard.runs.comparison import SPLIT
@@ -41,11 +42,14 @@ class ScoredEnsemble:
         return kept
 
     def _read(self) -> dict[str, Any] | None:
+        """What was kept; None where it is not there, was cut short, or is older than a run."""
         try:
             kept: dict[str, Any] = read_json(self.kept)
-        except CheckpointError:  # it is not there, or was cut short
+            newest = max(RunFolder(path).scores.stat().st_mtime_ns for path in self.paths)
+        except (CheckpointError, FileNotFoundError):
             return None
-        return kept
+        whole = isinstance(kept, dict) and {"scores", "outputs"} <= kept.keys()
+        return kept if whole and self.kept.stat().st_mtime_ns >= newest else None
 
 
 def scored_together(paths: Sequence[Path], device: str | None) -> Evaluation:

@@ -69,15 +69,15 @@ def rate_at(centre: float, steps: int) -> float:
     return float(f"{centre * STEP**steps:.3g}")
 
 
-def rate_for(steps: int, chosen: float, chosen_for: int) -> float:
-    """The rate of a training of so many steps, given that ``chosen`` for another length.
+def rate_for(steps: int, chosen: float, tried: int) -> float:
+    """The rate of a training of so many steps, given that ``chosen`` by trials of others.
 
     It is never higher than that one, which is known to be sound.
 
-    >>> rate_for(5000, 0.008, 587), rate_for(100, 0.008, 587)
-    (0.00403, 0.008)
+    >>> rate_for(5000, 0.008, 287), rate_for(100, 0.008, 287)
+    (0.00321, 0.008)
     """
-    return float(f"{chosen * min(1.0, chosen_for / steps) ** HORIZON:.3g}")
+    return float(f"{chosen * min(1.0, tried / steps) ** HORIZON:.3g}")
 
 
 def is_at_edge(rate: float, tried: Sequence[float]) -> bool:

@@ -122,6 +122,8 @@ def train_side_by_side(
         return came
     kinds = {line.training(seed, until): until for line in lines for seed, until in line.left()}
     kinds |= {job.name: until for until, some in after.items() for job in some}
+    searches = {line.search for line in lines}
+    kinds |= {job.name: "budget" for job in jobs if job.name in searches}  # needed to read it back
     for n_ended, ended in enumerate(run_jobs(jobs, crew.place(device, say)), start=1):
         how = "done" if ended.error is None else f"failed: {ended.error}"
         say(f"{ended.name}: {how} ({n_ended} of {len(jobs)})")

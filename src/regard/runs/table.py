@@ -272,7 +272,10 @@ class SectionTrainings:
         of = self.systems[row.ensemble_of]
         runs = dict(zip(of.seeds, entries[row.ensemble_of].runs, strict=True))
         members = [runs[seed] for seed in self._members]
-        kept = self._scored_ensemble(row, until, of).scored(self.device, self.say)
+        ensemble = self._scored_ensemble(row, until, of)
+        if ensemble.name in self.came.errors:
+            raise self.came.errors[ensemble.name]
+        kept = ensemble.scored(self.device, self.say)
         costs = [one.facts["measured"] for one in members]
         names = ("parameters", "flops", "seconds")
         facts = {

@@ -241,7 +241,7 @@ def section_title(section: Section) -> str:
 
 def _limit(section: Section) -> str:
     """What a training may take."""
-    return "the recipe's steps" if section.until == "converged" else str(section.budget)
+    return "the recipe's length" if section.until == "converged" else str(section.budget)
 
 
 def section_table(table: LectureTable, section: Section) -> Table:

@@ -43,15 +43,14 @@ from regard.training.metrics import read_metrics
 from regard.training.settings import TrainSettings
 
 VALIDATIONS = 10
-"""Of every training, so that each system has as many weights to choose the best from."""
+"""Of every training of so many steps: each system has as many weights to choose the best from."""
 WARM_UP = 0.2
 """Share of the steps that a warm-up may take, where the budget buys few."""
 OUTPUTS = "translations.json"
 """What a model wrote for each example of the splits on which it was scored."""
 
 Until = Literal["budget", "converged"]
-"""When a training ends: when its budget is spent, or where the recipe of the data ends, when a rate
-has fallen to zero and little is left to learn."""
+"""When a training ends: when its budget is spent, or where the recipe of the data ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +196,34 @@ class SystemTrainings:
     def trained(self, lr: float, seed: int, until: Until = "budget") -> FinishedTraining:
         """Train a seed into a folder of its own, unless that is done; then read it back."""
         path = self.run_path(seed, until)
-        begun = RunFolder(path).settings.exists()
-        if until == "budget" and begun and (rate := _begun(path).lr) != lr:
-            raise ConfigError(
-                f"{path} was begun with learning rate {rate}, and {lr:g} is chosen now; choose "
-                "another --out"
-            )
+        if RunFolder(path).settings.exists():
+            self._check_begun(path, lr, until)
         if not RunFolder(path).finished():
-            self.say(f"{self.name}: learning rate {lr:g}, seed {seed}")
             left = sum(not RunFolder(self.run_path(s, until)).finished() for s in self.seeds)
             work = Work(self.name, 1.0, max(0, left - 1))
             self._train(path, lr, seed, work, until)
         return self._read(path, self.splits)
 
+    def _check_begun(self, path: Path, lr: float, until: Until) -> None:
+        """Refuse a run that was begun otherwise than it would be now."""
+        was, own = _begun(path), self.recipe.train
+        if until == "converged" and self.init is None:  # its rate follows from the one chosen
+            if (was.schedule, was.patience) != (own.schedule, own.patience):
+                raise ConfigError(
+                    f"{path} was begun when trainings to convergence ended otherwise; choose "
+                    "another --out"
+                )
+        elif was.lr != lr:
+            raise ConfigError(
+                f"{path} was begun with learning rate {was.lr}, and {lr:g} is chosen now; choose "
+                "another --out"
+            )
+
     def _train(self, path: Path, lr: float, seed: int, work: Work, until: Until = "budget") -> None:
         """Train, or go on where it was stopped; what the model wrote of each split is kept."""
         recipe = self._planned(RunFolder(path), lr, seed, work.share, until)
+        if work.share == 1:
+            self.say(f"{self.name}: learning rate {recipe.train.lr:g}, seed {seed}")
         splits = self.splits if work.share == 1 else ()
         with self.watching(recipe.train, work) as watcher:
             trained = train(
@@ -239,8 +250,8 @@ class SystemTrainings:
     ) -> Recipe:
         """The recipe with as many steps as the budget buys, and nothing else that ends it.
 
-        Until it has converged, a training is as long as the recipe has it, at a rate for that. A
-        run that was begun keeps its steps: a speed is never measured twice alike.
+        To convergence, a training is as long as the recipe has it. A run that was begun keeps its
+        steps: a speed is never measured twice alike.
         """
         if folder.settings.exists():
             return changed(self.recipe, **_plan_of(_begun(folder.path)))
@@ -248,16 +259,26 @@ class SystemTrainings:
         if self.init is not None:
             plan["init"], until = str(self.init(seed, until)), "budget"
         if until == "converged":
-            if (most := self.recipe.train.max_steps) is not None:
-                plan["lr"] = rate_for(most, lr, self._steps(self.budget, self.recipe, VALIDATIONS))
-                plan["eval_every"] = math.ceil(most / VALIDATIONS)
-            return changed(self.recipe, **plan)
+            return changed(self.recipe, **{**plan, **self._lasting(lr)})
         budget, validations = self.budget.share(share), VALIDATIONS if share == 1 else 1
         wanted = changed(self.recipe, **plan, patience=None, max_minutes=budget.minutes)
         steps = self._steps(budget, wanted, validations)
         warmup = min(wanted.train.warmup_steps, max(1, int(WARM_UP * steps)))
         every = math.ceil(steps / validations)
         return changed(wanted, warmup_steps=warmup, eval_every=every, max_steps=steps)
+
+    def _lasting(self, lr: float) -> dict[str, Any]:
+        """Steps to convergence, never fewer than the budget's; and the rate for so many."""
+        if (recipe_steps := self.recipe.train.max_steps) is None:
+            return {}  # minutes end it
+        steps = max(recipe_steps, self._steps(self.budget, self.recipe, VALIDATIONS))
+        plan = {"max_steps": steps, "eval_every": math.ceil(steps / VALIDATIONS)}
+        trial = RunFolder(self.out / f"lr-{lr:g}-{SHARES[-1]:g}")
+        if not trial.settings.exists():  # nothing was tried: the rate was given
+            return plan
+        tried = _begun(trial.path).max_steps
+        assert tried is not None, "a trial has its steps"
+        return {**plan, "lr": rate_for(steps, lr, tried)}
 
     def _steps(self, budget: Budget, recipe: Recipe, validations: int) -> int:
         prepared = dataclasses.replace(self._prepared, recipe=recipe)

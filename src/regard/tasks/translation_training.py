@@ -171,7 +171,10 @@ class PreparedTranslation(Prepared):
     @property
     @override
     def few_shapes(self) -> bool:
-        """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
+        """Where a step is many small kernels: on a GPU, if the model does not read packed texts.
+
+        Sources that are predicted as well (``data.loss_on``) are padded as they come.
+        """
         recorded = records_padded(self.config, self.device, self.recipe.train.precision)
         return recorded and self._all_known and self.recipe.data.loss_on == "target"
 

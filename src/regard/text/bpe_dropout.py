@@ -70,7 +70,7 @@ class _Growing:
         self._room = np.zeros(1024, np.int64)
 
     def extend(self, numbers: Ints) -> None:
-        """Put them behind those there are; where room is short, twice as much is made."""
+        """Put them behind those there are; where room is short, more than twice as much is made."""
         end = self.n + len(numbers)
         if end > len(self._room):
             self._room = np.concatenate([self._room[: self.n], np.zeros(2 * end, np.int64)])

@@ -284,6 +284,8 @@ def test_tiles_are_no_longer_than_a_model_may_read():
     batches = epoch_of(tiled_stream(examples, batch_tokens=128, seed=3, longest=most))
     assert most % 8  # a tile of its own would be longer
     assert max(b.source.shape[1] for b in batches) == most
+    longest = [len(b.source) for b in batches if most in (b.source.shape[1], b.target_in.shape[1])]
+    assert {*longest} == {128 // most}  # as many rows as there is room for
     assert max(b.target_in.shape[1] for b in batches) == most
     assert sorted(n for b in batches for n in b.numbers) == list(range(300))
 

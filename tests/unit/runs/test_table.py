@@ -185,12 +185,32 @@ def test_every_row_is_trained_at_both_budgets_with_one_search(asked, pretended, 
     assert train["eval_every"] == math.ceil(whole.max_steps / trainings.VALIDATIONS)
     rates = [next(r.lr for r in one.rows if r.row == "blocks") for one in (equal, converged)]
     assert train["lr"] == rates[1] == rate_for(whole.max_steps, rates[0], 80) != rates[0]
+
+
+def test_to_convergence_is_never_shorter_than_the_budget(asked, pretended, tmp_path):
+    equal, converged = make_table(asked, tmp_path / "out")  # its recipe has 30 steps
+    path = tmp_path / "out/letters/blocks/converged-1/config.yaml"
+    assert yaml.safe_load(path.read_text())["train"]["max_steps"] == 80
+    assert [row.lr for row in converged.rows] == [row.lr for row in equal.rows]
+
+
+def test_runs_that_would_converge_otherwise_are_not_mixed_in(asked, pretended, tmp_path):
+    make_table(asked, tmp_path / "out")
+    path = tmp_path / "out/letters/blocks/converged-1/config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["train"] |= {"patience": 5, "schedule": "inverse_sqrt"}
+    path.write_text(yaml.safe_dump(config))
+    converged = make_table(asked, tmp_path / "out")[1]
+    errors = {row.row: row.error for row in converged.rows if row.error}
+    assert errors.keys() == {"blocks"}
+    assert "choose another --out" in errors["blocks"]
     config = yaml.safe_load((tmp_path / "out/letters/blocks/seed-1/config.yaml").read_text())
     assert (config["train"]["patience"], config["train"]["max_steps"]) == (None, 80)
     assert config["model"]["dropout"] == 0.1  # the recipe's of the data, for all rows
 
 
 def test_what_follows_starts_from_the_same_seed_and_costs_both(asked, pretended, tmp_path):
+    asked = replace(asked, overrides=("train.max_steps=300",))  # so a rate of its own
     equal, section = make_table(asked, tmp_path / "out")
     again = tmp_path / "out/letters/dot-again/converged-1/config.yaml"
     config = yaml.safe_load(again.read_text())["train"]
@@ -208,6 +228,63 @@ def test_an_ensemble_is_of_the_other_rows_runs_and_costs_all_of_them(asked, pret
     row = next(row for row in section.rows if row.row == "dots")
     assert (row.kind, row.parameters, row.training_flops) == ("ensemble", 2000, 2 * FLOPS["dot"])
     assert row.scores["bleu"] == pytest.approx(pretended.scores(RIGHT["ensemble"])["bleu"])
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"scores": '])
+def test_an_ensemble_is_scored_again_where_its_file_is_damaged(text, asked, pretended, tmp_path):
+    asked = replace(asked, converge=False)
+    before = make_table(asked, tmp_path / "out")
+    (tmp_path / "out/letters/dots/ensemble-budget-2.json").write_text(text)
+    assert make_table(asked, tmp_path / "out") == before
+
+
+def test_an_ensemble_is_scored_again_where_a_run_of_it_is_newer(asked, pretended, tmp_path):
+    asked = replace(asked, converge=False)
+    make_table(asked, tmp_path / "out")
+    pretended.begun.clear()
+    (tmp_path / "out/letters/dot/seed-2/scores.json").touch()
+    make_table(asked, tmp_path / "out")
+    assert len(pretended.begun) == 1  # the ensemble, and nothing is trained
+
+
+def test_an_ensemble_that_fails_beside_others_is_not_tried_again(
+    asked, pretended, tmp_path, monkeypatch
+):
+    tried = []
+
+    def fail(paths, _device):
+        tried.append(paths)
+        raise ConfigError("too large")
+
+    monkeypatch.setattr(ensembles, "scored_together", fail)
+    monkeypatch.setattr(side_by_side, "Processes", Here)
+    section = make_table(replace(asked, converge=False), tmp_path / "out", crew=Crew(jobs=2))[0]
+    assert {row.row: row.error for row in section.rows if row.error} == {"dots": "too large"}
+    assert len(tried) == 1
+
+
+def test_no_section_is_written_while_rates_are_still_searched(
+    asked, pretended, tmp_path, monkeypatch
+):
+    """An ensemble that was not scored waits for nothing where its runs are finished."""
+    out = tmp_path / "out"
+    make_table(replace(asked, converge=False), out)
+    (out / "letters/dots/ensemble-budget-2.json").unlink()
+    (out / "letters/section-budget.json").unlink()
+    ended = []
+
+    class Watched(Here):
+        def wait(self):
+            there = (out / "letters/section-budget.json").exists()
+            found = super().wait()
+            ended.extend((one.name, there) for one in found)
+            return found
+
+    monkeypatch.setattr(side_by_side, "Processes", Watched)
+    make_table(asked, out, crew=Crew(jobs=10))
+    searches = [there for name, there in ended if name.endswith("learning rate")]
+    assert searches
+    assert not any(searches)
 
 
 def test_a_table_that_was_stopped_reads_what_is_finished(asked, pretended, tmp_path):
