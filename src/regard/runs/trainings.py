@@ -296,8 +296,7 @@ class SystemTrainings:
 
 
 _PLANNED = (
-    "lr", "seed", "patience", "max_minutes", "max_steps", "warmup_steps", "eval_every", "schedule",
-    "init",
+    "lr", "seed", "patience", "max_minutes", "max_steps", "warmup_steps", "eval_every", "init",
 )  # fmt: skip
 """What a plan decides of a training."""
 
