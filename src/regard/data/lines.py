@@ -6,6 +6,7 @@ sentence. Whatever is wrong with a file is told as ``file:line: finding; remedy`
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import zlib
@@ -58,6 +59,9 @@ def _telling(path: Path, place: Callable[[], str] = lambda: "") -> Iterator[None
     except FileNotFoundError as error:
         raise DataError(not_found(path)) from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            text = f"'{str(path)[:40]}…' is too long for the name of a file"
+            raise DataError(f"{text}; give a text itself on standard input") from error
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 

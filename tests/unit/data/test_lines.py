@@ -1,5 +1,6 @@
 import gzip
 import lzma
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +114,13 @@ def test_a_missing_folder_is_named(tmp_path):
 
 def test_a_folder_is_no_file(tmp_path):
     assert told(tmp_path) == f"cannot read {tmp_path}: Is a directory"
+
+
+def test_a_text_where_a_file_is_asked_for_is_told_in_short():
+    message = told(Path("the town lies by the sea. " * 40))
+    assert message.startswith("'the town lies by the sea.")
+    assert message.endswith("standard input")
+    assert len(message) < 130
 
 
 def test_parallel_lines_keep_empty_ones(write):
