@@ -64,7 +64,8 @@ class HalfGelu(torch.autograd.Function):
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """ReLU(LayerNorm(x)) over the last axis, in the type of products."""
-    run = _compiled() if is_recorded(x) else _norm_relu
+    alone = not torch.compiler.is_compiling() and is_recorded(x)  # else it is part of a whole
+    run = _compiled() if alone else _norm_relu
     normed: Tensor = run(x, weight, bias, eps, product_type(x))
     return normed
 

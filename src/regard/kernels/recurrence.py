@@ -127,9 +127,10 @@ class _Lstm(torch.autograd.Function):
             into = hidden[:, t]  # zeros where h has another width: nothing of it is kept
             kept = None if mask is None else (h if out is None else into, mask[:, t])
             gpu.lstm_forward(read[:, t], of_state, memories[n], into, memories[n + 1], kept=kept)
-            if out is not None:
-                new = into @ out.t()
-                states[:, t] = new if mask is None else new.where(mask[:, t, None], h)
+            if out is not None and mask is not None:
+                torch.where(mask[:, t, None], into @ out.t(), h, out=states[:, t])
+            elif out is not None:
+                torch.mm(into, out.t(), out=states[:, t])
             h = states[:, t]
         ctx.backwards = backwards
         ctx.save_for_backward(
@@ -157,12 +158,11 @@ class _Lstm(torch.autograd.Function):
                     grad_hidden=grad_states[:, t], mask=real, grad_kept=kept,
                 )  # fmt: skip
             else:
-                of_h = grad_h + grad_states[:, t]
-                if real is not None:
-                    kept = of_h.where(~real[:, None], 0.0)
-                    of_h = of_h.where(real[:, None], 0.0)
-                grad_hidden[:, t] = of_h
-                of_h = of_h @ out
+                if real is None:
+                    torch.add(grad_h, grad_states[:, t], out=grad_hidden[:, t])
+                else:
+                    gpu.part(grad_h, grad_states[:, t], real, grad_hidden[:, t], kept)
+                of_h = grad_hidden[:, t] @ out
                 gpu.lstm_backward(
                     *given, of_h, grad_c, grad_gates[:, t],
                     mask=real, grad_kept=None if real is None else torch.empty_like(of_h),
@@ -259,7 +259,8 @@ class _AttendingLstm(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        gpu, (B, T, _), (_, S, A) = triton_kernels("recurrence"), read.shape, keys.shape
+        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        (B, T, _), (_, S, A) = read.shape, keys.shape
         first = h
         projected, memories = read.new_empty(T, B, joined.shape[0]), _steps(c, T + 1)
         memories[0] = c
@@ -272,7 +273,7 @@ class _AttendingLstm(torch.autograd.Function):
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            gpu.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            looks.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
             into = hidden[:, t]
             gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
             if out is not None:
@@ -294,7 +295,8 @@ class _AttendingLstm(torch.autograd.Function):
             read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, T, A = triton_kernels("recurrence"), read.shape[1], keys.shape[-1]
+        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        T, A = read.shape[1], keys.shape[-1]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
         grad_c, grad_h, grads = (
             _copied(grad_c),
@@ -316,7 +318,7 @@ class _AttendingLstm(torch.autograd.Function):
                 read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
                 found=contexts[:, t], grad_hidden=of_hidden,
             )  # fmt: skip
-            gpu.attend_backward(
+            looks.attend_backward(
                 query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
                 grad_query, grad_keys, grad_v, grad_found[:, t], additive=ctx.additive,
             )  # fmt: skip

@@ -23,7 +23,14 @@ from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
 from regard.kernels.call import may_ask, may_fuse
-from regard.kernels.grouped import Groups, grouped, grouped_product
+from regard.kernels.grouped import (
+    Groups,
+    group_bias,
+    grouped,
+    grouped_product,
+    laid_back,
+    sorted_copies,
+)
 from regard.layers.feed_forward import ACTIVATIONS, GATED
 from regard.layers.settings import MORE_THAN_THERE_ARE
 
@@ -120,7 +127,7 @@ class ExpertLinear(nn.Module):
     def forward(self, x: Tensor, groups: Groups) -> Tensor:
         """Rows x (M, d_in), sorted by their experts -> (M, d_out)."""
         y = grouped_product(x, self.weight, groups)
-        return y if self.bias is None else y + self.bias[groups.of_rows].to(y.dtype)
+        return y if self.bias is None else y + group_bias(self.bias.to(y.dtype), groups)
 
     def gathered(self, x: Tensor, experts: Tensor) -> Tensor:
         """x (N, k, d_in), the experts of each row (N, k) -> (N, k, d_out)."""
@@ -181,11 +188,11 @@ class Experts(nn.Module):
 
     def _sorted(self, x: Tensor, routing: Routing) -> Tensor:
         """What each token's experts say of it, (N, k, D): a product an expert."""
-        groups, order = grouped(routing.experts.flatten(), self.n_experts)
-        rows = x.unsqueeze(1).expand(-1, self.top_k, -1).flatten(0, 1)[order]
+        groups = grouped(routing.experts.flatten(), self.n_experts)
+        rows = sorted_copies(x, self.top_k, groups)
         y = self.activation(self.inner(rows, groups))
         y = self.outer(y if self.beside is None else y * self.beside(rows, groups), groups)
-        return y[order.argsort()].unflatten(0, (-1, self.top_k))
+        return laid_back(y, groups).unflatten(0, (-1, self.top_k))
 
     def _gathered(self, x: Tensor, routing: Routing) -> Tensor:
         """The same with a copy of its experts' matrices for each token: to be read and counted."""

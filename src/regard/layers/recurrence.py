@@ -82,6 +82,8 @@ class CellKind:
     """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
     has_c: bool = False
     """Whether there is a memory c beside h."""
+    adds: bool = True
+    """Whether what x and h give is added and nothing else, so that one bias does for both."""
     unrolled: Callable[..., Any] | None = None
     """A kernel of ours that takes all steps, where updates are recorded."""
 
@@ -112,7 +114,7 @@ def _tanh(from_x: Tensor, from_h: Tensor, _h: Tensor, _c: Tensor) -> tuple[Tenso
 
 CELLS: Registry[CellKind] = Registry("cell")
 CELLS.add("lstm")(CellKind(nn.LSTM, _lstm, has_c=True, unrolled=recurrence.unrolled_lstm))
-CELLS.add("gru")(CellKind(nn.GRU, _gru, unrolled=recurrence.unrolled_gru))
+CELLS.add("gru")(CellKind(nn.GRU, _gru, adds=False, unrolled=recurrence.unrolled_gru))
 CELLS.add("tanh")(CellKind(nn.RNN, _tanh))
 
 
@@ -264,8 +266,9 @@ class Recurrence(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
-        weights = StateWeights(w_h, b_h, getattr(self.inner, f"weight_hr{suffix}", None))
-        read, backwards = F.linear(x, w_x, b_x), suffix.endswith("reverse")
+        of_x, of_h = (b_x + b_h, None) if self.kind.adds else (b_x, b_h)
+        weights = StateWeights(w_h, of_h, getattr(self.inner, f"weight_hr{suffix}", None))
+        read, backwards = F.linear(x, w_x, of_x), suffix.endswith("reverse")
         run = self.kind.unrolled if self._unrolls(x) else None
         out, last = (run or self._by_steps)(read, weights, state, mask, backwards=backwards)
         return (out if mask is None else out * mask.unsqueeze(-1)), last

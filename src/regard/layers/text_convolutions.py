@@ -199,15 +199,20 @@ class DilatedBlock(nn.Module):
         self.multiplicative = multiplicative
         self.dropout = Dropout(dropout)
 
-    def centred(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, 2D), mask (B, S, 1) True at positions that are read -> (B, S, 2D)."""
-        h = self._enter(x).masked_fill(~mask, 0.0)
-        return self._leave(x, h, self.convolution.centred(h))
+    def centred(self, x: Tensor, mask: Tensor, texts: Tensor | None = None) -> Tensor:
+        """x (B, S, 2D), mask (B, S, 1) True at positions that are read -> (B, S, 2D).
 
-    def causal(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, T, 2D) after ``past`` (B, n_past, D) -> (B, T, 2D), and the new past."""
+        With ``texts`` (S,) x is a packed row.
+        """
+        h = self._enter(x).masked_fill(~mask, 0.0)
+        return self._leave(x, h, self.convolution.centred(h, texts))
+
+    def causal(self, x: Tensor, past: Tensor, texts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x (B, T, 2D) after ``past`` (B, n_past, D) -> (B, T, 2D), and the new past; or a packed
+        row.
+        """
         h = self._enter(x)
-        y, past = self.convolution.causal(h, past)
+        y, past = self.convolution.causal(h, past, texts)
         return self._leave(x, h, y), past
 
     def _enter(self, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +22,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.functional.packing import PackedSide, Packing
 from regard.layers.dropout import Dropout
 from regard.layers.settings import Count, Share
 from regard.layers.text_convolutions import DilatedBlock, NormReLU, PastInputs
-from regard.models.base import SequenceModel
+from regard.models.base import PackingModel
 from regard.models.settings import SequenceConfig
 
 
@@ -56,9 +57,14 @@ class ByteNetConfig(SequenceConfig):
             yield f"unfold={list(self.unfold)}: a source needs some columns, a finite number"
 
     @property
-    def records(self) -> bool:
-        """Many small kernels a layer, and none of them asks the host."""
+    def packs(self) -> bool:
+        """A convolution sees zeros in place of another text."""
         return True
+
+    @property
+    def packed_width(self) -> None:
+        """There is no attention, so any width will do."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,40 @@ class SourceColumns:
         """(B, n, 2D): n columns from ``first`` on, zeros beyond the last."""
         found = self.columns[:, first : first + n]
         return F.pad(found, (0, 0, 0, n - found.shape[1]))
+
+
+class UnfoldedTexts(NamedTuple):
+    """Where the columns of packed sources lie, which are end to end as well."""
+
+    texts: Tensor
+    """(M,): to which text a column belongs; -1 beyond the last."""
+    bounds: Tensor
+    """(n + 1,): text i has the columns bounds[i]:bounds[i + 1]."""
+    ids: Tensor
+    """(1, M): the source's tokens, then padding, in each text."""
+
+
+def unfolded(
+    source: Tensor, side: PackedSide, unfold: tuple[float, float], pad_id: int
+) -> UnfoldedTexts:
+    """Sources (1, N) that lie end to end, given ⌈a n + b⌉ columns each: n is a text's tokens.
+
+    There is room for as many as texts of any lengths can be given.
+    """
+    (a, b), n_texts = unfold, len(side.bounds) - 1
+    lengths = side.bounds.diff()
+    given = torch.where(lengths > 0, (lengths.double() * a + b).ceil().long(), 0)
+    ends = given.cumsum(dim=0)
+    bounds = F.pad(ends, (1, 0))
+    at = torch.arange(math.ceil(a * source.shape[1] + (b + 1) * n_texts), device=source.device)
+    text = torch.searchsorted(ends, at, right=True)
+    real = text < n_texts
+    text = text.clamp(max=n_texts - 1)
+    position = at - bounds[text]
+    has_token = real & (position < lengths[text])
+    token = torch.where(has_token, side.bounds[text] + position, 0)
+    ids = source.index_select(1, token).masked_fill(~has_token, pad_id)
+    return UnfoldedTexts(torch.where(real, text, -1), bounds, ids)
 
 
 class ByteNetEncoder(nn.Module):
@@ -98,10 +138,23 @@ class ByteNetEncoder(nn.Module):
         n_columns = math.ceil(a * ids.shape[1] + b)
         given = (ids != self.pad_id).sum(dim=1, keepdim=True).double() * a + b
         mask = (torch.arange(n_columns, device=ids.device) < given).unsqueeze(-1)
-        unfolded = F.pad(ids, (0, n_columns - ids.shape[1]), value=self.pad_id)
-        x = self.dropout(self.tokens(unfolded))
+        return self._columns(F.pad(ids, (0, n_columns - ids.shape[1]), value=self.pad_id), mask)
+
+    def packed(self, ids: Tensor, packing: Packing) -> SourceColumns:
+        """Sources (1, N) end to end -> for each target position the column that it reads."""
+        columns, target = unfolded(ids, packing.source, self.unfold, self.pad_id), packing.target
+        real = (columns.texts >= 0)[None, :, None]
+        x = self._columns(columns.ids, real, columns.texts)
+        text = target.texts.clamp(min=0)
+        at = columns.bounds[text] + target.positions
+        there = (target.texts >= 0) & (at < columns.bounds[text + 1])
+        found = x.index_select(1, torch.where(there, at, 0))
+        return SourceColumns(found.masked_fill(~there[None, :, None], 0.0))
+
+    def _columns(self, ids: Tensor, mask: Tensor, texts: Tensor | None = None) -> Tensor:
+        x = self.dropout(self.tokens(ids))
         for layer in cast("Iterable[Any]", self.layers):
-            x = layer.centred(x, mask)
+            x = layer.centred(x, mask, texts)
         return x.masked_fill(~mask, 0.0)
 
 
@@ -125,19 +178,26 @@ class ByteNetDecoder(nn.Module):
         return PastInputs(tuple(columns.new_zeros(len(columns), *past) for past in pasts))
 
     def forward(
-        self, ids: Tensor, memory: SourceColumns, state: PastInputs
+        self,
+        ids: Tensor,
+        memory: SourceColumns,
+        state: PastInputs,
+        texts: Tensor | None = None,
     ) -> tuple[Tensor, PastInputs]:
-        """ids (B, T) after ``state`` -> what words are read off (B, T, 2D), and the new state."""
+        """ids (B, T) after ``state`` -> what words are read off (B, T, 2D), and the new state.
+
+        With ``texts`` (T,) ids are a packed row, and columns are those of its positions.
+        """
         n = ids.shape[1]
         x, pasts = self.dropout(self.tokens(ids)) + memory.part(state.length, n), []
         layers = cast("Iterable[Any]", self.layers)
         for layer, past in zip(layers, state.layers, strict=True):
-            x, now = layer.causal(x, past)
+            x, now = layer.causal(x, past, texts)
             pasts.append(now)
         return self.norm(x), PastInputs(tuple(pasts), state.length + n)
 
 
-class ByteNet(SequenceModel):
+class ByteNet(PackingModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: ByteNetConfig) -> None:
@@ -149,6 +209,11 @@ class ByteNet(SequenceModel):
     @override
     def encode(self, source: Tensor) -> SourceColumns:
         return SourceColumns(self.encoder(source))
+
+    @override
+    def packed_states(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
+        memory = self.encoder.packed(source, packing)
+        return self.decoder(target, memory, self.start(memory), packing.target.texts)[0]
 
     @override
     def start(self, memory: SourceColumns) -> PastInputs:

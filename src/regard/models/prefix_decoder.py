@@ -67,12 +67,13 @@ class PrefixDecoderConfig(SequenceConfig, BlocksConfig):
     def records(self) -> bool:
         """Documents leave room for few rows, so a step is many small kernels.
 
-        Who draws asks the host. With experts, recorded updates came to other losses than plain ones
-        (benchmarks/RESULTS.md): not until it is known why.
+        Who draws asks the host, and so do experts but of widths that one kernel takes for all.
         """
         from regard.functional.attend import is_drawn  # needs torch, which reading this does not
+        from regard.kernels.grouped import are_aligned
 
-        return not is_drawn(self.normaliser) and self.experts is None
+        widths = () if self.experts is None else (self.d_model, self.expert_width)
+        return not is_drawn(self.normaliser) and are_aligned(widths)
 
     @property
     def n_positions(self) -> int:

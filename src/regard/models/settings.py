@@ -87,8 +87,10 @@ class SequenceConfig(ModelConfig):
     """Whether a model can learn to predict the tokens of the source, too (``data.loss_on``)."""
 
     @property
-    def packed_width(self) -> int:
-        """Of one that ``packs``: the width of its heads, which kernels are made for."""
+    def packed_width(self) -> int | None:
+        """Of one that ``packs``: the width of its heads, which kernels are made for; None of one
+        that has no attention.
+        """
         raise NotImplementedError
 
     n_source_vocab: Count

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from regard.core.errors import TrainingError
@@ -61,6 +62,8 @@ class StepMeter:
 
     def read(self) -> None:
         """Read the numbers of the steps so far; what is not finite ends the training."""
+        if self._unread:
+            sleep_until_there(self._unread[-1].total)
         for one in self._unread:
             loss, grad_norm = one.total.item(), one.result.norm.item()
             if not math.isfinite(loss):
@@ -92,6 +95,16 @@ class StepMeter:
             "tokens_per_second": self._clock_tokens / seconds,
             **{f"loss_{name}": total / max(1, counts[name]) for name, total in sums.items()},
         }
+
+
+def sleep_until_there(x: Tensor) -> None:
+    """Wait until a GPU has computed x. Who asks for the number itself keeps a core busy with
+    asking, which trainings beside this one may need.
+    """
+    if x.is_cuda:
+        reached = torch.cuda.Event(blocking=True)
+        reached.record(torch.cuda.current_stream(x.device))
+        reached.synchronize()
 
 
 def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

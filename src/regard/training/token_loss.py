@@ -118,7 +118,8 @@ def reads_packed(config: SequenceConfig, device: torch.device, precision: str) -
     """Whether a training there lays texts end to end: on a GPU that has a kernel for the heads."""
     if device.type != "cuda" or not config.packs:
         return False
-    return packed_kernel(config.packed_width, half=uses_bf16(device, precision))
+    width = config.packed_width
+    return width is None or packed_kernel(width, half=uses_bf16(device, precision))
 
 
 def records_padded(config: SequenceConfig, device: torch.device, precision: str) -> bool:

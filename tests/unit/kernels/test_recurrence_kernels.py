@@ -25,9 +25,11 @@ B, T, S, D = 5, 4, 7, 37
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     from regard.kernels.gpu import recurrence as gpu
+    from regard.kernels.gpu import source_attention
 
     monkeypatch.setattr(gpu, "COLUMNS", 16)
-    monkeypatch.setattr(gpu, "TILE", 256)
+    monkeypatch.setattr(source_attention, "TILE", 256)
+    monkeypatch.setattr(source_attention, "PARTS", 4)
 
 
 @pytest.fixture
@@ -166,7 +168,7 @@ def test_a_recorded_lstm_that_attends_is_the_one_step_by_step(rng, calls, score,
 
     own = [*attention.parameters()] if n_words > 1 else []  # of one word there is nothing to choose
     assert_agree(run, [words, memory, h, c, *own, *cell.parameters()])
-    assert len(calls) == 2
+    assert calls == ["recurrence", "source_attention"] * 2
 
 
 def test_a_source_without_a_word_gives_nothing(rng):

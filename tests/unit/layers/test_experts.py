@@ -9,7 +9,16 @@ import torch.nn.functional as F
 
 from regard.core.errors import ConfigError
 from regard.kernels.call import reference_only, without_host
-from regard.kernels.grouped import grouped, grouped_product, one_kernel
+from regard.kernels.grouped import (
+    by_adding,
+    by_product,
+    group_bias,
+    grouped,
+    grouped_product,
+    laid_back,
+    one_kernel,
+    sorted_copies,
+)
 from regard.layers.experts import Experts, Gate, chances
 from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 
@@ -221,13 +230,46 @@ def test_grouped_products_are_those_of_each_row(rng, counts):
     of_rows = torch.repeat_interleave(torch.arange(4), torch.tensor(counts))
     of_rows = of_rows[torch.randperm(len(of_rows), generator=rng)]
     x = torch.randn(len(of_rows), 8, generator=rng)
-    groups, order = grouped(of_rows, 4)
+    groups = grouped(of_rows, 4)
+    order = groups.order
     assert groups.counts.tolist() == list(counts)
     wanted = torch.stack([x[i] @ weight[of_rows[i]] for i in order]) if len(x) else x @ weight[0]
     torch.testing.assert_close(grouped_product(x[order], weight, groups), wanted)
     if len(x):
         rough = one_kernel(x[order], weight, groups).float()
         torch.testing.assert_close(rough, wanted, atol=0.1, rtol=0.02)
+
+
+@pytest.mark.parametrize("n", [6, 0])
+def test_rows_are_sorted_and_laid_back_as_indices_would(rng, n):
+    k, x = 3, torch.randn(n, 5, generator=rng, dtype=torch.double, requires_grad=True)
+    bias = torch.randn(4, 5, generator=rng, dtype=torch.double, requires_grad=True)
+    experts_of = torch.randint(0, 4, (n * k,), generator=rng)
+    groups = grouped(experts_of, 4)
+    factors = torch.randn(n * k, 5, generator=rng, dtype=torch.double)
+
+    def ours():
+        rows = sorted_copies(x, k, groups) * factors + group_bias(bias, groups)
+        return laid_back(rows, groups)
+
+    def theirs():
+        order = experts_of.argsort(stable=True)
+        rows = x.repeat_interleave(k, dim=0)[order] * factors + bias[experts_of[order]]
+        return rows[order.argsort()]
+
+    found, wanted = ours(), theirs()
+    torch.testing.assert_close(found, wanted)
+    weigh = torch.randn(n * k, 5, generator=rng, dtype=torch.double)
+    torch.testing.assert_close(
+        torch.autograd.grad((found * weigh).sum(), (x, bias)),
+        torch.autograd.grad((wanted * weigh).sum(), (x, bias)),
+    )
+
+
+def test_sums_of_groups_are_those_row_by_row(rng):
+    x, of_rows = torch.randn(9, 5, generator=rng), torch.tensor([0, 0, 2, 2, 2, 3, 3, 3, 3])
+    torch.testing.assert_close(by_product(x, of_rows, 5), by_adding(x, of_rows, 5))
+    assert by_adding(x, of_rows, 5)[1].eq(0).all()
 
 
 def test_numbers_are_narrow_but_gates_are_not(rng):

@@ -6,6 +6,7 @@ import torch
 
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream
+from regard.models.bytenet import ByteNetConfig
 from regard.models.convs2s import ConvS2SConfig
 from regard.models.presets import build
 from regard.models.settings import TransformerConfig
@@ -27,6 +28,7 @@ def examples(longest):
 SIZES = {
     TransformerConfig: {"d_model": 24, "n_heads": 3, "n_layers": 2, "d_ff": 40, "dropout": 0.0},
     ConvS2SConfig: {"d_model": 12, "n_layers": 3, "n_decoder_layers": 2, "dropout": 0.0},
+    ByteNetConfig: {"d_model": 6, "n_sets": 2, "dilations": (1, 2, 4)},
 }
 
 
@@ -50,6 +52,9 @@ CASES = [
     (ConvS2SConfig, {}),
     (ConvS2SConfig, {"kernel": 4, "top_layers": ((20, 1), (12, 5))}),
     (ConvS2SConfig, {"score": "general", "d_embedding": 10}),
+    (ByteNetConfig, {}),
+    (ByteNetConfig, {"unfold": (0.7, 2.5)}),
+    (ByteNetConfig, {"unfold": (0.0, 3.0), "kernel": 4, "block": "multiplicative"}),
 ]
 
 

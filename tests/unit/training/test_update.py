@@ -12,6 +12,7 @@ from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream, padded_stream, tiled_stream
 from regard.kernels.call import without_host
 from regard.layers.experts import Gate
+from regard.models.bytenet import ByteNetConfig
 from regard.models.presets import ModelSettings, build, resolve
 from regard.models.transformer import Transformer
 from regard.training.settings import TrainSettings
@@ -28,6 +29,13 @@ def made(kind=Update, device=CPU, **changes):
     settings = TrainSettings(max_steps=1, precision="fp32", **changes)
     model = model.to(device).train()
     return kind(model, TokenLoss(settings), settings, device)
+
+
+def byte_net(kind, device):
+    torch.manual_seed(0)
+    how, sizes = TrainSettings(max_steps=1, precision="fp32"), {"d_model": 16, "n_sets": 1}
+    model = build(ByteNetConfig(n_source_vocab=11, n_target_vocab=11, **sizes)).to(device).train()
+    return kind(model, TokenLoss(how, compiled=kind is CapturedUpdate), how, device)
 
 
 def test_adam_moves_every_weight_by_the_learning_rate_at_first():
@@ -70,7 +78,6 @@ def test_all_tensors_of_a_batch_are_copied_into_the_recording():
 
 RECORDED = [
     "bahdanau2015",
-    "bytenet2016",
     "cheng2016",
     "convs2s2017",
     "deep-att2016",
@@ -98,7 +105,7 @@ def translator(preset, kind=Update, device=CPU, precision=None, **more):
     for gate in (one for one in model.modules() if isinstance(one, Gate)):
         nn.init.normal_(gate.weight)
         gate.eval()  # no noise
-    recorded = device.type == "cuda" and preset == "moe2017"
+    recorded = device.type == "cuda" and getattr(config, "experts", None) is not None
     how = TrainSettings(max_steps=1, precision=precision or ("bf16" if recorded else "fp32"))
     return kind(model, TokenLoss(how), how, device)
 
@@ -123,7 +130,7 @@ def test_padding_to_a_tile_changes_no_gradient(preset):
     [
         {"preset": "moe2017", "d_expert": 12},
         {"preset": "bahdanau2015", "normaliser": "hard"},
-        {"preset": "dmca2018", "experts": 4},
+        {"preset": "dmca2018", "experts": 4, "d_expert": 12},
     ],
 )
 def test_what_cannot_be_is_not_recorded(more):
@@ -184,12 +191,14 @@ def test_updates_of_every_shape_are_recorded(preset):
 
 
 @NEEDS_GPU
-@pytest.mark.parametrize("preset", ["transformer-d", "dmca2018"])
-def test_updates_over_documents_are_recorded(preset):
+@pytest.mark.parametrize(
+    ("preset", "experts"), [("transformer-d", {}), ("dmca2018", {}), ("dmca2018", {"experts": 8})]
+)
+def test_updates_over_documents_are_recorded(preset, experts):
     """With windows whose kernels are chosen by length."""
     device, losses = torch.device("cuda"), {}
     examples = [Example([4, 5, 6] * (n % 8 * 90 + 20), [7, 8] * 5) for n in range(40)]
-    more = {"positions": "rotary", "half_width": 4, "max_len": 2500}
+    more = {"positions": "rotary", "half_width": 4, "max_len": 2500, **experts}
     more["windows"] = ("local_m", "compressed" if preset == "dmca2018" else "global")
     for kind in (Update, CapturedUpdate):
         one, told = translator(preset, kind, device, "bf16", d_model=64, n_heads=2, **more), []
@@ -218,11 +227,12 @@ def test_recorded_experts_are_as_busy(monkeypatch):
 
 
 @NEEDS_GPU
-def test_a_recorded_update_is_the_update():
+@pytest.mark.parametrize("make", [made, byte_net])
+def test_a_recorded_update_is_the_update(make):
     device = torch.device("cuda")
     losses = {}
     for kind in (Update, CapturedUpdate):
-        one, told = made(kind, device), []
+        one, told = make(kind, device), []
         stream = packed_stream(EXAMPLES, batch_tokens=64, seed=1)
         for _ in range(8):
             one([stream.next()], 1e-3, told.append)

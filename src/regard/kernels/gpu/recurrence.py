@@ -1,9 +1,9 @@
-"""The steps of LSTMs and GRUs, and of an LSTM that looks at a source before each, in Triton.
+"""The steps of LSTMs and GRUs in Triton.
 
-One program does some columns of one row of a cell's step; one program looks for one row. All that
-is between two products of a step is one kernel, or two where it looks. Rows of a step may lie apart
-(their strides are given), so that steps are read from, and written to, where all of them lie.
-Gradients compute gates and scores again. Everything is added up in float32.
+One program does some columns of one row of a cell's step. All that is between two products of a
+step is one kernel. Rows of a step may lie apart (their strides are given), so that steps are read
+from, and written to, where all of them lie. Gradients compute gates again. Everything is added up
+in float32.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from torch import Tensor
 
 COLUMNS = 256
 """Columns of a state that a program does."""
-TILE = 4096
-"""Numbers of keys or values that a program which looks has before it at a time."""
 
 
 @triton.jit
-def _tanh(x):
+def tanh(x):
+    """Which Triton has for some chips only."""
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
@@ -38,7 +37,7 @@ def _gates(read, of_state, found, c, d, here, WIDTH, FINDS: tl.constexpr):
     """i, f, g, o of some columns, and the memory before them."""
     i = tl.sigmoid(_gate(read, of_state, found, d, here, FINDS))
     f = tl.sigmoid(_gate(read, of_state, found, WIDTH + d, here, FINDS))
-    g = _tanh(_gate(read, of_state, found, 2 * WIDTH + d, here, FINDS))
+    g = tanh(_gate(read, of_state, found, 2 * WIDTH + d, here, FINDS))
     o = tl.sigmoid(_gate(read, of_state, found, 3 * WIDTH + d, here, FINDS))
     return i, f, g, o, tl.load(c + d, mask=here, other=0.0)
 
@@ -58,7 +57,7 @@ def _lstm_forward(
         d, here, WIDTH, FINDS,
     )  # fmt: skip
     memory = f * before + i * g
-    hidden = o * _tanh(memory)
+    hidden = o * tanh(memory)
     if MASKED:
         real = tl.load(mask + b * mask_row) != 0
         kept = tl.load(h + b * h_row + d, mask=here, other=0.0).to(tl.float32)
@@ -81,7 +80,7 @@ def _lstm_backward(
         read + b * read_row, of_state + b * of_state_row, found + b * found_row, c + b * WIDTH,
         d, here, WIDTH, FINDS,
     )  # fmt: skip
-    memory = _tanh(f * before + i * g)
+    memory = tanh(f * before + i * g)
     of_h = tl.load(grad_h + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
     if HIDDEN:
         of_h += tl.load(grad_hidden + b * grad_hidden_row + d, mask=here, other=0.0).to(tl.float32)
@@ -117,7 +116,7 @@ def _gru_parts(read, of_state, c, d, here, WIDTH):
     z = tl.sigmoid(_gate(read, of_state, read, WIDTH + d, here, False))
     recalled = tl.load(of_state + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32)
     n = tl.load(read + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32) + r * recalled
-    return r, z, _tanh(n), recalled, tl.load(c + d, mask=here, other=0.0)
+    return r, z, tanh(n), recalled, tl.load(c + d, mask=here, other=0.0)
 
 
 @triton.jit
@@ -175,97 +174,17 @@ def _gru_backward(
 
 
 @triton.jit
-def _tile(x, s, a, S, A):
-    """x (S, A) at some positions and columns, in float32; zeros outside."""
-    here = (s < S)[:, None] & (a < A)[None, :]
-    return tl.load(x + s[:, None] * A + a[None, :], mask=here, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _attend(
-    query, keys, v, values, mask, weights, context,
-    query_row, weights_row, context_row, S, A, V,
-    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def _part(x, y, mask, taken, left, y_row, mask_row, taken_row, WIDTH, BLOCK: tl.constexpr):
     b = tl.program_id(0).to(tl.int64)
-    query += b * query_row
-    keys += b * S * A
-    values += b * S * V
-    s = tl.arange(0, POSITIONS)
-    scores = tl.zeros((POSITIONS,), tl.float32)
-    for begin in range(0, A, BLOCK):
-        a = begin + tl.arange(0, BLOCK)
-        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        k = _tile(keys, s, a, S, A)
-        if ADDITIVE:
-            scores += tl.sum(factor * _tanh(q + k), 1)
-        else:
-            scores += tl.sum(factor * _tanh(q) * k, 1)
-    seen = tl.load(mask + b * S + s, mask=s < S, other=0) != 0
-    scores = tl.where(seen, scores, -float("inf"))
-    top = tl.maximum(tl.max(scores, 0), -3.4e38)  # finite where nothing is seen
-    shares = tl.where(seen, tl.exp(scores - top), 0.0)
-    shares /= tl.maximum(tl.sum(shares, 0), 1e-38)
-    tl.store(weights + b * weights_row + s, shares, mask=s < S)
-    for begin in range(0, V, BLOCK):
-        e = begin + tl.arange(0, BLOCK)
-        found = tl.sum(shares[:, None] * _tile(values, s, e, S, V), 0)
-        tl.store(
-            context + b * context_row + e, found.to(context.dtype.element_ty), mask=e < V
-        )  # fmt: skip
-
-
-@triton.jit
-def _attend_backward(
-    query, keys, v, values, weights, grad_gates, grad_context,
-    grad_query, grad_keys, grad_v, grad_found,
-    query_row, weights_row, grad_gates_row, grad_context_row, grad_query_row, grad_found_row,
-    S, A, V, GATES,
-    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    query += b * query_row
-    keys += b * S * A
-    grad_keys += b * S * A
-    values += b * S * V
-    s = tl.arange(0, POSITIONS)
-    shares = tl.load(weights + b * weights_row + s, mask=s < S, other=0.0)
-    of_shares = tl.zeros((POSITIONS,), tl.float32)
-    for begin in range(0, V, BLOCK):
-        e = begin + tl.arange(0, BLOCK)
-        of_found = tl.load(
-            grad_context + b * grad_context_row + e, mask=e < V, other=0.0
-        ).to(tl.float32)  # fmt: skip
-        of_found += tl.load(
-            grad_gates + b * grad_gates_row + e, mask=e < GATES, other=0.0
-        ).to(tl.float32)  # fmt: skip
-        out = grad_found + b * grad_found_row + e
-        tl.store(out, of_found.to(out.dtype.element_ty), mask=e < V)
-        of_shares += tl.sum(of_found[None, :] * _tile(values, s, e, S, V), 1)
-    of_scores = shares * (of_shares - tl.sum(shares * of_shares, 0))
-    for begin in range(0, A, BLOCK):
-        a = begin + tl.arange(0, BLOCK)
-        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        k = _tile(keys, s, a, S, A)
-        if ADDITIVE:
-            squashed = _tanh(q + k)
-            of_k = of_scores[:, None] * factor * (1.0 - squashed * squashed)
-            of_q = tl.sum(of_k, 0)
-            of_v = tl.sum(of_scores[:, None] * squashed, 0)
-        else:
-            squashed = _tanh(q)
-            of_k = of_scores[:, None] * factor * squashed
-            of_v = tl.sum(of_scores[:, None] * squashed * k, 0)
-            of_q = tl.sum(of_scores[:, None] * k * (factor * (1.0 - squashed * squashed)), 0)
-        out = grad_query + b * grad_query_row + a
-        tl.store(out, of_q.to(out.dtype.element_ty), mask=a < A)
-        row = grad_v + b * A + a
-        tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
-        here = (s < S)[:, None] & (a < A)[None, :]
-        place = grad_keys + s[:, None] * A + a[None, :]
-        tl.store(place, tl.load(place, mask=here, other=0.0) + of_k, mask=here)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    total = tl.load(x + b * WIDTH + d, mask=here, other=0.0).to(tl.float32)
+    total += tl.load(y + b * y_row + d, mask=here, other=0.0).to(tl.float32)
+    real = tl.load(mask + b * mask_row) != 0
+    tl.store(
+        taken + b * taken_row + d, tl.where(real, total, 0.0).to(taken.dtype.element_ty), mask=here
+    )
+    tl.store(left + b * WIDTH + d, tl.where(real, 0.0, total).to(left.dtype.element_ty), mask=here)
 
 
 def lstm_forward(
@@ -288,7 +207,7 @@ def lstm_forward(
         read, of_state, read if found is None else found, h, c, mask, new_h, new_c,
         read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
         h.stride(0), mask.stride(0), new_h.stride(0), D,
-        FINDS=found is not None, MASKED=kept is not None, BLOCK=min(COLUMNS, _block_size(D)),
+        FINDS=found is not None, MASKED=kept is not None, BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
@@ -319,7 +238,7 @@ def lstm_backward(
         read.stride(0), of_state.stride(0), 0 if found is None else found.stride(0),
         masked.stride(0), hidden.stride(0), grad_gates.stride(0), D,
         FINDS=found is not None, MASKED=mask is not None, HIDDEN=grad_hidden is not None,
-        BLOCK=min(COLUMNS, _block_size(D)),
+        BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
@@ -338,7 +257,7 @@ def gru_forward(
     _gru_forward[(B, triton.cdiv(D, COLUMNS))](
         read, of_state, c, masked, new_h, new_c,
         read.stride(0), of_state.stride(0), masked.stride(0), new_h.stride(0), D,
-        MASKED=mask is not None, BLOCK=min(COLUMNS, _block_size(D)),
+        MASKED=mask is not None, BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
@@ -364,66 +283,21 @@ def gru_backward(
         read, of_state, c, masked, grad_h, grad_hidden, grad_c, grad_read, grad_of_state,
         read.stride(0), of_state.stride(0), masked.stride(0), grad_hidden.stride(0),
         grad_read.stride(0), grad_of_state.stride(0), D,
-        MASKED=mask is not None, BLOCK=min(COLUMNS, _block_size(D)),
+        MASKED=mask is not None, BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
-def attend(
-    query: Tensor,
-    keys: Tensor,
-    v: Tensor,
-    values: Tensor,
-    mask: Tensor,
-    weights: Tensor,
-    context: Tensor,
-    *,
-    additive: bool,
-) -> None:
-    """query (B, A), keys (B, S, A), v (A,), values (B, S, V), mask (B, S) -> ``weights`` (B, S),
-    ``context`` (B, V). Scores are Σ v tanh(q + k), or Σ v tanh(q) k.
+def part(x: Tensor, y: Tensor, mask: Tensor, taken: Tensor, left: Tensor) -> None:
+    """x + y (B, D) -> ``taken``, where the mask (B,) is True, and ``left``, where it is not; each
+    is zero in the other's rows.
     """
-    (B, S, A), V = keys.shape, values.shape[-1]
-    _attend[(B,)](
-        query, keys, v, values, mask, weights, context,
-        query.stride(0), weights.stride(0), context.stride(0), S, A, V,
-        ADDITIVE=additive, POSITIONS=_block_size(S), BLOCK=_columns(S),
+    B, D = x.shape
+    _part[(B, triton.cdiv(D, COLUMNS))](
+        x, y, mask, taken, left, y.stride(0), mask.stride(0), taken.stride(0), D,
+        BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
-def attend_backward(
-    query: Tensor,
-    keys: Tensor,
-    v: Tensor,
-    values: Tensor,
-    weights: Tensor,
-    grad_gates: Tensor,
-    grad_context: Tensor,
-    grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_v: Tensor,
-    grad_found: Tensor,
-    *,
-    additive: bool,
-) -> None:
-    """Write ``grad_query`` (B, A) and ``grad_found`` (B, V), all of the context's gradient, and add
-    to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A), in float32.
-
-    The first numbers of a context are added to the gates, the gradient of which is added here.
-    """
-    (B, S, A), V = keys.shape, values.shape[-1]
-    _attend_backward[(B,)](
-        query, keys, v, values, weights, grad_gates, grad_context,
-        grad_query, grad_keys, grad_v, grad_found,
-        query.stride(0), weights.stride(0), grad_gates.stride(0), grad_context.stride(0),
-        grad_query.stride(0), grad_found.stride(0), S, A, V, grad_gates.shape[-1],
-        ADDITIVE=additive, POSITIONS=_block_size(S), BLOCK=_columns(S),
-    )  # fmt: skip
-
-
-def _block_size(n: int) -> int:
+def block_size(n: int) -> int:
     """The power of two that holds n, 16 at least."""
     return max(16, triton.next_power_of_2(n))
-
-
-def _columns(n_positions: int) -> int:
-    return max(16, TILE // _block_size(n_positions))
