@@ -16,6 +16,9 @@ from regard.kernels.gpu.recurrence import block_size, tanh
 
 TILE = 4096
 """Numbers of keys or values that a program has before it at a time."""
+FEW = {"num_warps": 1}
+"""How programs are launched that do one small thing each: many narrow ones hide each other's waits,
+wide ones wait for their own threads (H200: 4 and 8 us in place of 14 and 15)."""
 PARTS = 16
 """Programs that share the values of a row on the way back, at most; a power of two."""
 
@@ -149,7 +152,7 @@ def attend(
         ADDITIVE=additive, **sizes,
     )  # fmt: skip
     _find[(B, triton.cdiv(V, _columns(S)))](
-        weights, values, context, weights.stride(0), context.stride(0), S, V, **sizes
+        weights, values, context, weights.stride(0), context.stride(0), S, V, **sizes, **FEW
     )
 
 
@@ -184,12 +187,13 @@ def attend_backward(
         grad_gates.stride(0), grad_context.stride(0), grad_found.stride(0),
         S, V, grad_gates.shape[-1], width, **sizes,
     )  # fmt: skip
-    _weigh_backward[(B, triton.cdiv(A, columns))](
+    sizes["BLOCK"] = _columns(S, TILE // 4)
+    _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
         query, keys, v, weights, grad_weights, grad_query, grad_keys, grad_v,
         query.stride(0), weights.stride(0), grad_query.stride(0), S, A, n_parts,
-        ADDITIVE=additive, PARTS=PARTS, **sizes,
+        ADDITIVE=additive, PARTS=PARTS, **sizes, **FEW,
     )  # fmt: skip
 
 
-def _columns(n_positions: int) -> int:
-    return max(16, TILE // block_size(n_positions))
+def _columns(n_positions: int, tile: int | None = None) -> int:
+    return max(16, (tile or TILE) // block_size(n_positions))
