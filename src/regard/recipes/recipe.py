@@ -181,9 +181,14 @@ def plain_data(given: Any) -> Any:
     )
 
 
-def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[str]:
-    """Those of the overrides that change one of the sections."""
-    return [override for override in overrides if _parts(override)[0] in sections]
+def overrides_of(names: Collection[str], overrides: Iterable[str]) -> list[str]:
+    """Those of the overrides that change one of these sections, or settings (``section.key``)."""
+    found = []
+    for override in overrides:
+        section, key, _ = _parts(override)
+        if section in names or f"{section}.{key}" in names:
+            found.append(override)
+    return found
 
 
 @contextmanager

@@ -147,6 +147,8 @@ def _row_recipe(
         own["experts"] //= asked.table.fewer_experts.get(asked.size, 1)
     model = {"preset": row.preset, "size": row.sizes[asked.size], **own, **base["model"]}
     data, train = base["data"], dict(base["train"])
+    if train["lr"] is not None and not overrides_of(["train.lr"], asked.overrides):
+        train["lr"] *= row.rate
     if row.max_len is not None:
         shorter = row.max_len // asked.table.shorter.get(asked.size, 1)
         model.setdefault("max_len", max(SHORTEST, shorter))

@@ -587,3 +587,15 @@ def test_a_rewarded_row_is_chosen_by_its_reward():
     assert {key: one.train.criterion for key, one in rows.items() if one.train.rewards} == {
         "gnmt2016-rl": "gleu"
     }
+
+
+def test_a_search_begins_where_the_row_has_its_rate_unless_one_is_given():
+    rows = row_recipes(request(TRANSLATION, data=["sentences"]), "sentences")
+    own = load_recipe("transformer").train.lr
+    assert rows["gnmt2016"].train.lr == 4 * own
+    assert rows["transformer-big"].train.lr == own
+    for given in ("lr=0.003", "train.lr=0.003"):
+        rows = row_recipes(request(TRANSLATION, data=["sentences"], overrides=[given]), "sentences")
+        assert {recipe.train.lr for recipe in rows.values()} == {0.003}
+    rows = row_recipes(request(TRANSLATION, data=["sentences"], overrides=["lr=null"]), "sentences")
+    assert {recipe.train.lr for recipe in rows.values()} == {None}  # the paper's own rule
