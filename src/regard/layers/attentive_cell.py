@@ -7,6 +7,7 @@ words give to the cell, and what the cell makes of the memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,11 +15,17 @@ from torch import Tensor
 
 from regard.functional.attend import softmax
 from regard.functional.masks import Mask
-from regard.kernels import call, recurrence
-from regard.kernels.recurrence import SourceAttention, StateWeights
+from regard.kernels import call
+from regard.kernels.attending_recurrence import (
+    MOST_KEYS,
+    SourceAttention,
+    attending_gru,
+    attending_lstm,
+)
+from regard.kernels.recurrence import StateWeights
 from regard.layers.attention import MemoryAttention
 from regard.layers.key_values import KeyValues
-from regard.layers.recurrence import CellState, ContextCell, ContextLSTM, one_layer
+from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, one_layer
 from regard.layers.window import Window
 
 
@@ -54,13 +61,9 @@ def unroll_attending(
     s, c = state.h[:, 0], None if state.c is None else state.c[:, 0]
     known = source_attention(attention, cell, memory, mask) if call.is_recorded(read) else None
     if known is not None:
-        assert isinstance(cell, ContextLSTM), "source_attention sees to it"
-        assert c is not None, "an LSTM has one"
-        out = None if cell.to_out is None else cell.to_out.weight
-        weights = StateWeights(cell.state.weight, None, out)
-        after, found, last = recurrence.attending_lstm(read, known, weights, (s, c))
+        after, found, last = UNROLLED[type(cell)](cell, read, known, s, c)
         before = torch.cat((s.unsqueeze(1).to(after.dtype), after[:, :-1]), dim=1)
-        return AttendingSteps(before, after, found, one_layer(*last))
+        return AttendingSteps(before, after, found, last)
     states, contexts = [s], []
     for t, word in enumerate(read.unbind(dim=1), first):
         context = attention.look(s.unsqueeze(1), memory, mask=mask, first=t).squeeze(1)
@@ -73,14 +76,41 @@ def unroll_attending(
     )
 
 
+Unrolled = tuple[Tensor, Tensor, CellState]
+"""States, contexts, and the last state of all steps."""
+
+
+def _unrolled_lstm(
+    cell: ContextLSTM, read: Tensor, known: SourceAttention, s: Tensor, c: Tensor
+) -> Unrolled:
+    out = None if cell.to_out is None else cell.to_out.weight
+    weights = StateWeights(cell.state.weight, None, out)
+    after, found, last = attending_lstm(read, known, weights, (s, c))
+    return after, found, one_layer(*last)
+
+
+def _unrolled_gru(
+    cell: ContextGRU, read: Tensor, known: SourceAttention, s: Tensor, _c: None
+) -> Unrolled:
+    after, found, last = attending_gru(read, known, cell.gates.weight, cell.candidate.weight, s)
+    return after, found, one_layer(last, None)
+
+
+UNROLLED: Mapping[type[ContextCell], Callable[..., Unrolled]] = {
+    ContextLSTM: _unrolled_lstm,
+    ContextGRU: _unrolled_gru,
+}
+"""Cells of which kernels take all steps, where updates are recorded."""
+
+
 def source_attention(
     attention: MemoryAttention, cell: ContextCell, memory: KeyValues, mask: Mask
 ) -> SourceAttention | None:
     """What the kernel for recorded steps takes, where it knows the cell and the attention."""
     kind = attention.score.name
     plain = type(attention.window) is Window and attention.normaliser is softmax
-    known = plain and kind in ("additive", "tanh_product") and type(cell) is ContextLSTM
-    if not known or attention.view.watched or memory.length > recurrence.MOST_KEYS:
+    known = plain and kind in ("additive", "tanh_product") and type(cell) in UNROLLED
+    if not known or attention.view.watched or memory.length > MOST_KEYS:
         return None
     if not isinstance(mask, Tensor) or mask.shape[1:3] != (1, 1):
         return None

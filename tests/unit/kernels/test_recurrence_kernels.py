@@ -6,13 +6,14 @@ import os
 import pytest
 import torch
 
-from regard.kernels import call, recurrence
+from regard.kernels import attending_recurrence, call, recurrence
+from regard.kernels.attending_recurrence import attending_lstm
 from regard.kernels.call import reference_only
-from regard.kernels.recurrence import StateWeights, attending_lstm, unrolled_gru, unrolled_lstm
+from regard.kernels.recurrence import StateWeights, unrolled_gru, unrolled_lstm
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import source_attention, unroll_attending
 from regard.layers.fast_forward import FastForwardLayer
-from regard.layers.recurrence import CellState, ContextLSTM, Recurrence
+from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, Recurrence
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -24,10 +25,11 @@ B, T, S, D = 5, 4, 7, 37
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
+    from regard.kernels.gpu import context_gru, source_attention
     from regard.kernels.gpu import recurrence as gpu
-    from regard.kernels.gpu import source_attention
 
-    monkeypatch.setattr(gpu, "COLUMNS", 16)
+    for module in (gpu, context_gru):
+        monkeypatch.setattr(module, "COLUMNS", 16)
     monkeypatch.setattr(source_attention, "TILE", 256)
     monkeypatch.setattr(source_attention, "PARTS", 4)
 
@@ -42,7 +44,8 @@ def calls(monkeypatch):
         return load(module)
 
     monkeypatch.setattr(call, "is_recorded", lambda _x: True)
-    monkeypatch.setattr(recurrence, "triton_kernels", counted)
+    for module in (recurrence, attending_recurrence):
+        monkeypatch.setattr(module, "triton_kernels", counted)
     return found
 
 
@@ -171,6 +174,35 @@ def test_a_recorded_lstm_that_attends_is_the_one_step_by_step(rng, calls, score,
     assert calls == ["recurrence", "source_attention"] * 2
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("n_words", [1, S])
+@pytest.mark.parametrize("score", ["additive", "tanh_product"])
+def test_a_recorded_gru_that_attends_is_the_one_step_by_step(rng, calls, score, n_words, narrow):
+    torch.manual_seed(3)
+    attention, cell = MemoryAttention(D, 5, score=score), ContextGRU(3, D, 5)
+    words, memory = (
+        torch.randn(shape, generator=rng, requires_grad=True)
+        for shape in ((B, T, 3), (B, n_words, 5))
+    )
+    lengths = torch.tensor([7, 1, 4, 6, 3]).clamp(max=n_words)
+    mask = (torch.arange(n_words) < lengths[:, None])[:, None, None]
+    s = torch.randn(B, 1, D, generator=rng).requires_grad_()
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            values = torch.cat((cell.context(memory), memory), dim=-1)  # and more than gates need
+            keys_values = attention.project(memory, values)
+            steps = unroll_attending(
+                attention, cell, cell.words(words), keys_values, mask, CellState(s, None), first=0
+            )
+        return [x.float() for x in (steps.before, steps.after, steps.contexts, steps.last.h)]
+
+    own = [*attention.parameters()] if n_words > 1 else []  # of one word there is nothing to choose
+    inputs = [words, memory, s, *own, *cell.parameters()]
+    assert_agree(run, inputs, near=3e-2 if narrow else 1e-5)
+    assert calls == ["context_gru", "source_attention"] * 2
+
+
 def test_a_source_without_a_word_gives_nothing(rng):
     attention, cell = made("additive", None)
     memory = torch.randn(2, S, 5, generator=rng)
@@ -196,6 +228,10 @@ def test_a_long_source_and_other_scores_are_left_to_the_loop():
 
     assert found(attention, short) is not None
     assert found(attention, long) is None
+    plain = ContextCell(3, D, 5)
+    values = attention.project(short, plain.context(short))
+    seen = torch.ones(1, 1, 1, 128, dtype=torch.bool)
+    assert source_attention(attention, plain, values, seen) is None
     for options in ({"score": "general"}, {"score": "additive", "window": "local_m"},
                     {"score": "additive", "normaliser": "hard"}):  # fmt: skip
         assert found(MemoryAttention(D, 5, **options), short) is None

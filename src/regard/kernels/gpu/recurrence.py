@@ -23,7 +23,7 @@ def tanh(x):
 
 
 @triton.jit
-def _gate(read, of_state, found, at, here, FINDS: tl.constexpr):
+def gate(read, of_state, found, at, here, FINDS: tl.constexpr):
     """One part of the gates, before anything is done to it."""
     x = tl.load(read + at, mask=here, other=0.0).to(tl.float32)
     x += tl.load(of_state + at, mask=here, other=0.0).to(tl.float32)
@@ -35,10 +35,10 @@ def _gate(read, of_state, found, at, here, FINDS: tl.constexpr):
 @triton.jit
 def _gates(read, of_state, found, c, d, here, WIDTH, FINDS: tl.constexpr):
     """i, f, g, o of some columns, and the memory before them."""
-    i = tl.sigmoid(_gate(read, of_state, found, d, here, FINDS))
-    f = tl.sigmoid(_gate(read, of_state, found, WIDTH + d, here, FINDS))
-    g = tanh(_gate(read, of_state, found, 2 * WIDTH + d, here, FINDS))
-    o = tl.sigmoid(_gate(read, of_state, found, 3 * WIDTH + d, here, FINDS))
+    i = tl.sigmoid(gate(read, of_state, found, d, here, FINDS))
+    f = tl.sigmoid(gate(read, of_state, found, WIDTH + d, here, FINDS))
+    g = tanh(gate(read, of_state, found, 2 * WIDTH + d, here, FINDS))
+    o = tl.sigmoid(gate(read, of_state, found, 3 * WIDTH + d, here, FINDS))
     return i, f, g, o, tl.load(c + d, mask=here, other=0.0)
 
 
@@ -112,8 +112,8 @@ def _lstm_backward(
 @triton.jit
 def _gru_parts(read, of_state, c, d, here, WIDTH):
     """r, z, n of some columns, what r multiplies, and the state before them."""
-    r = tl.sigmoid(_gate(read, of_state, read, d, here, False))
-    z = tl.sigmoid(_gate(read, of_state, read, WIDTH + d, here, False))
+    r = tl.sigmoid(gate(read, of_state, read, d, here, False))
+    z = tl.sigmoid(gate(read, of_state, read, WIDTH + d, here, False))
     recalled = tl.load(of_state + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32)
     n = tl.load(read + 2 * WIDTH + d, mask=here, other=0.0).to(tl.float32) + r * recalled
     return r, z, tanh(n), recalled, tl.load(c + d, mask=here, other=0.0)

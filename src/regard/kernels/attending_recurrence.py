@@ -1,0 +1,280 @@
+"""LSTMs and GRUs that look at a source before every step, for updates that are recorded on a GPU.
+
+As in ``regard.kernels.recurrence``, all steps are one function, and the gradients of all weights
+are products over all steps in the end. The state before a step asks; what it finds is weighed by
+two kernels (``regard.kernels.gpu.source_attention``), and its first numbers enter the gates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.kernels.call import product_type
+from regard.kernels.gpu import triton_kernels
+from regard.kernels.recurrence import (
+    State,
+    StateWeights,
+    before_steps,
+    begun,
+    copied,
+    product,
+    room,
+)
+
+MOST_KEYS = 128
+"""Positions of a source that one program looks at."""
+
+
+class SourceAttention(NamedTuple):
+    """What is looked at before each step, for what is added to the gates."""
+
+    keys: Tensor
+    """(B, S, A), prepared for the score"""
+    values: Tensor
+    """(B, S, V): of what is found, the first 4Dc numbers are added to the gates"""
+    mask: Tensor
+    """(B, S)"""
+    w_query: Tensor
+    """(D, A)"""
+    v: Tensor
+    """(A,)"""
+    additive: bool
+    """Whether the score is Σ v tanh(W_q h + k), else Σ v tanh(W_q h) k."""
+
+
+def attending_lstm(
+    read: Tensor, attention: SourceAttention, weights: StateWeights, before: State
+) -> tuple[Tensor, Tensor, State]:
+    """Words' part of the gates (B, T, 4Dc), after h and c -> states (B, T, D), contexts (B, T, V),
+    the last h and c. The h before a step asks.
+    """
+    kind = product_type(read)
+    joined = torch.cat((attention.w_query.t(), weights.matrix)).to(kind)
+    states, contexts, c = _AttendingLstm.apply(
+        attention.additive,
+        attention.mask,
+        read.to(kind),
+        attention.keys.to(kind).contiguous(),
+        attention.values.to(kind).contiguous(),
+        attention.v.to(kind),
+        joined,
+        None if weights.out is None else weights.out.to(kind),
+        *begun(before, kind),
+    )
+    return states, contexts, (states[:, -1], c)
+
+
+def attending_gru(
+    read: Tensor, attention: SourceAttention, gates: Tensor, candidate: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Words' part of z, r and the candidate (B, T, 3D), after the state ``before`` (B, D) -> states
+    (B, T, D), contexts (B, T, V), the last state.
+
+    ``gates`` U (2D, D) are those of z and r, ``candidate`` (D, D) multiplies r ∘ s. Of what is
+    found the first 3D numbers are added.
+    """
+    kind = product_type(read)
+    joined = torch.cat((attention.w_query.t(), gates)).to(kind)
+    states, contexts, _ = _AttendingGru.apply(
+        attention.additive,
+        attention.mask,
+        read.to(kind),
+        attention.keys.to(kind).contiguous(),
+        attention.values.to(kind).contiguous(),
+        attention.v.to(kind),
+        joined,
+        candidate.to(kind),
+        *begun((before, before), kind),
+    )
+    return states, contexts, states[:, -1]
+
+
+class _AttendingLstm(torch.autograd.Function):
+    """The same with a look before each step; it keeps the weights of every look."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        additive: bool,
+        mask: Tensor,
+        read: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        v: Tensor,
+        joined: Tensor,
+        out: Tensor | None,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        (B, T, _), (_, S, A) = read.shape, keys.shape
+        first = h
+        projected, memories = read.new_empty(T, B, joined.shape[0]), room(c, T + 1)
+        memories[0] = c
+        states = read.new_empty(B, T, h.shape[1])
+        hidden = states if out is None else read.new_zeros(B, T, c.shape[1])
+        weights = torch.empty(B, T, S, device=read.device)
+        contexts = read.new_empty(B, T, values.shape[-1])
+        for t in range(T):
+            query, of_state = product(h, joined, None, projected[t]).split_with_sizes(
+                (A, joined.shape[0] - A), dim=1
+            )
+            found = contexts[:, t]
+            looks.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            into = hidden[:, t]
+            gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
+            if out is not None:
+                torch.mm(into, out.t(), out=states[:, t])
+            h = states[:, t]
+        ctx.additive = additive
+        ctx.save_for_backward(
+            read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
+            contexts,
+        )  # fmt: skip
+        return states, contexts, memories[T].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_c: Tensor
+    ) -> tuple[Any, ...]:
+        (
+            read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
+            contexts,
+        ) = ctx.saved_tensors  # fmt: skip
+        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        T, A = read.shape[1], keys.shape[-1]
+        grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
+        grad_c, grad_h, grads = (
+            copied(grad_c),
+            torch.zeros_like(first),
+            torch.empty_like(projected),
+        )
+        grad_hidden = torch.empty_like(grad_states)  # where there is a projection
+        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
+        grad_v = grad_keys.new_zeros(keys.shape[0], A)
+        grad_found = torch.empty_like(contexts)
+        for t in reversed(range(T)):
+            query, of_state = projected[t, :, :A], projected[t, :, A:]
+            grad_query, grad_gates = grads[t, :, :A], grads[t, :, A:]
+            of_hidden: Tensor | None = grad_states[:, t]
+            if out is not None:
+                torch.add(grad_h, grad_states[:, t], out=grad_hidden[:, t])
+                grad_h, of_hidden = grad_hidden[:, t] @ out, None
+            gpu.lstm_backward(
+                read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
+                found=contexts[:, t], grad_hidden=of_hidden,
+            )  # fmt: skip
+            looks.attend_backward(
+                query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
+                grad_query, grad_keys, grad_v, grad_found[:, t], additive=ctx.additive,
+            )  # fmt: skip
+            grad_h = grads[t] @ joined
+        before = before_steps(first, states, backwards=False).transpose(0, 1)
+        return (
+            None,
+            None,
+            grads[:, :, A:].transpose(0, 1),
+            grad_keys.to(keys.dtype),
+            weights.to(values.dtype).mT @ grad_found,
+            grad_v.sum(dim=0).to(v.dtype),
+            grads.flatten(0, 1).t() @ before.flatten(0, 1),
+            None if out is None else grad_hidden.flatten(0, 1).t() @ hidden.flatten(0, 1),
+            grad_h,
+            grad_c,
+        )
+
+
+class _AttendingGru(torch.autograd.Function):
+    """A GRU's candidate has a product of its own; its state is kept as h and as c, in float32."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        additive: bool,
+        mask: Tensor,
+        read: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        v: Tensor,
+        joined: Tensor,
+        candidate: Tensor,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        gpu, looks = triton_kernels("context_gru"), triton_kernels("source_attention")
+        (B, T, _), (_, S, A) = read.shape, keys.shape
+        first, memories = h, room(c, T + 1)
+        memories[0] = c
+        projected = read.new_empty(T, B, joined.shape[0])
+        recalled, of_recalled = room(h, T), room(h, T)
+        states, contexts = read.new_empty(B, T, h.shape[1]), read.new_empty(B, T, values.shape[-1])
+        weights = torch.empty(B, T, S, device=read.device)
+        for t in range(T):
+            query, of_state = product(h, joined, None, projected[t]).split_with_sizes(
+                (A, joined.shape[0] - A), dim=1
+            )
+            found = contexts[:, t]
+            looks.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            gpu.recall(read[:, t], of_state, found, memories[t], recalled[t])
+            again = product(recalled[t], candidate, None, of_recalled[t])
+            gpu.renew(
+                read[:, t], of_state, found, again, memories[t], states[:, t], memories[t + 1]
+            )
+            h = states[:, t]
+        ctx.additive = additive
+        ctx.save_for_backward(
+            read, keys, values, v, joined, candidate, first, projected, memories, recalled,
+            of_recalled, states, weights, contexts,
+        )  # fmt: skip
+        return states, contexts, memories[T].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_states: Tensor, grad_contexts: Tensor, grad_c: Tensor
+    ) -> tuple[Any, ...]:
+        (
+            read, keys, values, v, joined, candidate, first, projected, memories, recalled,
+            of_recalled, states, weights, contexts,
+        ) = ctx.saved_tensors  # fmt: skip
+        gpu, looks = triton_kernels("context_gru"), triton_kernels("source_attention")
+        T, A, n = read.shape[1], keys.shape[-1], joined.shape[0]
+        grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
+        grad_c, grad_h = copied(grad_c), torch.zeros_like(first)
+        grads = read.new_empty(T, len(read), n + len(candidate))  # of query, z, r, candidate
+        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
+        grad_v = grad_keys.new_zeros(keys.shape[0], A)
+        grad_found = torch.empty_like(contexts)
+        for t in reversed(range(T)):
+            grad_parts = grads[t, :, A:]
+            given = (read[:, t], projected[t, :, A:], contexts[:, t])
+            gpu.renew_backward(
+                *given, of_recalled[t], memories[t], grad_h, grad_states[:, t], grad_c, grad_parts
+            )
+            grad_recalled = grads[t, :, n:] @ candidate
+            gpu.recall_backward(*given, memories[t], grad_recalled, grad_c, grad_parts)
+            looks.attend_backward(
+                projected[t, :, :A], keys, v, values, weights[:, t], grad_parts,
+                grad_contexts[:, t], grads[t, :, :A], grad_keys, grad_v, grad_found[:, t],
+                additive=ctx.additive,
+            )  # fmt: skip
+            grad_h = grads[t, :, :n] @ joined
+        before = before_steps(first, states, backwards=False).transpose(0, 1)
+        flat = grads.flatten(0, 1)
+        return (
+            None,
+            None,
+            grads[:, :, A:].transpose(0, 1),
+            grad_keys.to(keys.dtype),
+            weights.to(values.dtype).mT @ grad_found,
+            grad_v.sum(dim=0).to(v.dtype),
+            flat[:, :n].t() @ before.flatten(0, 1),
+            flat[:, n:].t() @ recalled.flatten(0, 1),
+            grad_h,
+            grad_c,
+        )
