@@ -38,12 +38,12 @@ class SourceAttention(NamedTuple):
     """(B, S, V): of what is found, the first 4Dc numbers are added to the gates"""
     mask: Tensor
     """(B, S)"""
-    w_query: Tensor
-    """(D, A)"""
-    v: Tensor
-    """(A,)"""
-    additive: bool
-    """Whether the score is Σ v tanh(W_q h + k), else Σ v tanh(W_q h) k."""
+    score: str
+    """``additive``, Σ v tanh(W_q h + k); ``tanh_product``, Σ v tanh(W_q h) k; ``product``, h·k."""
+    w_query: Tensor | None = None
+    """(D, A); none of a product"""
+    v: Tensor | None = None
+    """(A,); none of a product"""
 
 
 def attending_lstm(
@@ -53,9 +53,11 @@ def attending_lstm(
     the last h and c. The h before a step asks.
     """
     kind = product_type(read)
+    assert attention.w_query is not None, "states ask by a matrix"
+    assert attention.v is not None, "as every score that has one"
     joined = torch.cat((attention.w_query.t(), weights.matrix)).to(kind)
     states, contexts, c = _AttendingLstm.apply(
-        attention.additive,
+        attention.score,
         attention.mask,
         read.to(kind),
         attention.keys.to(kind).contiguous(),
@@ -78,9 +80,11 @@ def attending_gru(
     found the first 3D numbers are added.
     """
     kind = product_type(read)
+    assert attention.w_query is not None, "states ask by a matrix"
+    assert attention.v is not None, "as every score that has one"
     joined = torch.cat((attention.w_query.t(), gates)).to(kind)
     states, contexts, _ = _AttendingGru.apply(
-        attention.additive,
+        attention.score,
         attention.mask,
         read.to(kind),
         attention.keys.to(kind).contiguous(),
@@ -99,7 +103,7 @@ class _AttendingLstm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        additive: bool,
+        score: str,
         mask: Tensor,
         read: Tensor,
         keys: Tensor,
@@ -124,13 +128,13 @@ class _AttendingLstm(torch.autograd.Function):
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            looks.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            looks.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
             into = hidden[:, t]
             gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
             if out is not None:
                 torch.mm(into, out.t(), out=states[:, t])
             h = states[:, t]
-        ctx.additive = additive
+        ctx.score = score
         ctx.save_for_backward(
             read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
@@ -171,7 +175,7 @@ class _AttendingLstm(torch.autograd.Function):
             )  # fmt: skip
             looks.attend_backward(
                 query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
-                grad_query, grad_keys, grad_v, grad_found[:, t], additive=ctx.additive,
+                grad_query, grad_keys, grad_v, grad_found[:, t], score=ctx.score,
             )  # fmt: skip
             grad_h = grads[t] @ joined
         before = before_steps(first, states, backwards=False).transpose(0, 1)
@@ -195,7 +199,7 @@ class _AttendingGru(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        additive: bool,
+        score: str,
         mask: Tensor,
         read: Tensor,
         keys: Tensor,
@@ -219,14 +223,14 @@ class _AttendingGru(torch.autograd.Function):
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            looks.attend(query, keys, v, values, mask, weights[:, t], found, additive=additive)
+            looks.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
             gpu.recall(read[:, t], of_state, found, memories[t], recalled[t])
             again = product(recalled[t], candidate, None, of_recalled[t])
             gpu.renew(
                 read[:, t], of_state, found, again, memories[t], states[:, t], memories[t + 1]
             )
             h = states[:, t]
-        ctx.additive = additive
+        ctx.score = score
         ctx.save_for_backward(
             read, keys, values, v, joined, candidate, first, projected, memories, recalled,
             of_recalled, states, weights, contexts,
@@ -261,7 +265,7 @@ class _AttendingGru(torch.autograd.Function):
             looks.attend_backward(
                 projected[t, :, :A], keys, v, values, weights[:, t], grad_parts,
                 grad_contexts[:, t], grads[t, :, :A], grad_keys, grad_v, grad_found[:, t],
-                additive=ctx.additive,
+                score=ctx.score,
             )  # fmt: skip
             grad_h = grads[t, :, :n] @ joined
         before = before_steps(first, states, backwards=False).transpose(0, 1)

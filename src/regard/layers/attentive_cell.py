@@ -7,6 +7,7 @@ words give to the cell, and what the cell makes of the memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -59,8 +60,9 @@ def unroll_attending(
     them whatever else of it is wanted of each step.
     """
     s, c = state.h[:, 0], None if state.c is None else state.c[:, 0]
-    known = source_attention(attention, cell, memory, mask) if call.is_recorded(read) else None
-    if known is not None:
+    recorded = call.is_recorded(read) and type(cell) in UNROLLED
+    known = source_attention(attention, memory, mask) if recorded else None
+    if known is not None and known.w_query is not None:
         after, found, last = UNROLLED[type(cell)](cell, read, known, s, c)
         before = torch.cat((s.unsqueeze(1).to(after.dtype), after[:, :-1]), dim=1)
         return AttendingSteps(before, after, found, last)
@@ -104,19 +106,23 @@ UNROLLED: Mapping[type[ContextCell], Callable[..., Unrolled]] = {
 
 
 def source_attention(
-    attention: MemoryAttention, cell: ContextCell, memory: KeyValues, mask: Mask
+    attention: MemoryAttention, memory: KeyValues, mask: Mask
 ) -> SourceAttention | None:
-    """What the kernel for recorded steps takes, where it knows the cell and the attention."""
-    kind = attention.score.name
+    """What kernels for recorded steps take, where they know the attention."""
+    kind, learned = attention.score.name, attention.score.learned
     plain = type(attention.window) is Window and attention.normaliser is softmax
-    known = plain and kind in ("additive", "tanh_product") and type(cell) in UNROLLED
-    if not known or attention.view.watched or memory.length > MOST_KEYS:
+    if not plain or attention.view.watched or memory.length > MOST_KEYS:
         return None
     if not isinstance(mask, Tensor) or mask.shape[1:3] != (1, 1):
         return None
     keys, values = memory.k[:, 0], memory.v[:, 0]
-    learned = attention.score.learned
     seen = mask[:, 0, 0].expand(keys.shape[:2]).contiguous()
-    return SourceAttention(
-        keys, values, seen, learned["w_query"], learned["v"], additive=kind == "additive"
-    )
+    if kind in ("additive", "tanh_product"):
+        return SourceAttention(keys, values, seen, kind, learned["w_query"], learned["v"])
+    if kind == "general":  # qᵀ(W k) for all keys at once
+        keys = keys @ learned["weight"].to(keys.dtype).t()
+    elif kind == "scaled_dot":
+        keys = keys / math.sqrt(keys.shape[-1])
+    elif kind != "dot":
+        return None
+    return SourceAttention(keys, values, seen, "product")

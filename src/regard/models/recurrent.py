@@ -28,6 +28,7 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
+from regard.layers.input_feeding import recorded_feeding
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import (
     CONTEXT_CELLS,
@@ -185,6 +186,10 @@ class LuongDecoder(nn.Module):
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
             return self._told(out), RecurrentState(cell, state.fed, state.length + ids.shape[1])
+        if (known := self._recorded(words, memory, state)) is not None:
+            out, cell = known
+            after = RecurrentState(cell, out[:, -1], state.length + ids.shape[1])
+            return self._told(out), after
         outputs = []  # each step reads what attention made of the one before: no two at once
         for word in words.split(1, dim=1):  # (B, 1, D) each
             x = torch.cat((word, state.fed.unsqueeze(1)), dim=-1)
@@ -193,6 +198,15 @@ class LuongDecoder(nn.Module):
             outputs.append(out)
             state = RecurrentState(cell, out.squeeze(1), state.length + 1)
         return self._told(torch.cat(outputs, dim=1)), state
+
+    def _recorded(
+        self, words: Tensor, memory: RecurrentMemory, state: RecurrentState
+    ) -> tuple[Tensor, CellState] | None:
+        """All steps by one function, where a kernel knows them."""
+        if self.cross_attention is None or self.join is None or memory.keys_values is None:
+            return None
+        about = (self.cross_attention, self.join, words, memory.keys_values, memory.mask)
+        return recorded_feeding(self.recurrence, *about, state.cell, state.fed)
 
     def _told(self, out: Tensor) -> Tensor:
         return self.dropout(self.to_words(out))

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from regard.kernels import attending_recurrence, call, recurrence
+from regard.kernels import attending_recurrence, call, input_feeding, recurrence
 from regard.kernels.attending_recurrence import attending_lstm
 from regard.kernels.call import reference_only
 from regard.kernels.recurrence import StateWeights, unrolled_gru, unrolled_lstm
@@ -14,6 +14,12 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import source_attention, unroll_attending
 from regard.layers.fast_forward import FastForwardLayer
 from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, Recurrence
+from regard.models.recurrent import (
+    LuongDecoder,
+    RecurrentConfig,
+    RecurrentMemory,
+    RecurrentState,
+)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -44,7 +50,7 @@ def calls(monkeypatch):
         return load(module)
 
     monkeypatch.setattr(call, "is_recorded", lambda _x: True)
-    for module in (recurrence, attending_recurrence):
+    for module in (recurrence, attending_recurrence, input_feeding):
         monkeypatch.setattr(module, "triton_kernels", counted)
     return found
 
@@ -203,6 +209,69 @@ def test_a_recorded_gru_that_attends_is_the_one_step_by_step(rng, calls, score, 
     assert calls == ["context_gru", "source_attention"] * 2
 
 
+@pytest.mark.parametrize("n_layers", [1, 3])
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("score", ["additive", "tanh_product", "general", "dot", "scaled_dot"])
+def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
+    rng, calls, score, narrow, n_layers
+):
+    d = 13
+    settings = {"n_layers": n_layers, "score": score, "d_model": d, "dropout": 0.0}
+    config = RecurrentConfig(
+        n_source_vocab=9, n_target_vocab=9, decoder="luong", input_feeding=True, **settings
+    )
+    torch.manual_seed(3)
+    decoder = LuongDecoder(config)
+    ids = torch.randint(0, 9, (B, T), generator=rng)
+    encoded, fed = (
+        torch.randn(shape, generator=rng, requires_grad=True)
+        for shape in ((B, S, config.d_memory), (B, d))
+    )
+    h, c = (torch.randn(B, n_layers, d, generator=rng).requires_grad_() for _ in range(2))
+    mask = (torch.arange(S) < torch.tensor([7, 1, 4, 6, 3])[:, None])[:, None, None]
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            memory = RecurrentMemory(decoder.remember(encoded), mask, CellState(h, c))
+            out, state = decoder(ids, memory, RecurrentState(CellState(h, c), fed))
+        assert state.length == T
+        return [x.float() for x in (out, state.fed, state.cell.h, state.cell.c)]
+
+    unused = "to_logits"
+    weights = [p for name, p in decoder.named_parameters() if unused not in name]
+    assert_agree(run, [encoded, fed, h, c, *weights], near=3e-2 if narrow else 1e-5)
+    assert calls == ["recurrence", "source_attention"] * 2
+
+
+def test_dropout_between_fed_layers_keeps_the_share_that_it_should(rng, calls):
+    """As the loop has it: with all kept they are equal, with nothing kept the layers above are
+    deaf to words."""
+    config = RecurrentConfig(
+        n_source_vocab=9, n_target_vocab=9, decoder="luong", input_feeding=True, n_layers=2,
+        score="dot", d_model=8, dropout=0.5,
+    )  # fmt: skip
+    torch.manual_seed(3)
+    decoder = LuongDecoder(config).train()
+    decoder.dropout.p = 0.0
+    encoded, mask = torch.randn(B, S, 8, generator=rng), torch.ones(B, 1, 1, S, dtype=torch.bool)
+    state = CellState(torch.zeros(B, 2, 8), torch.zeros(B, 2, 8))
+    memory = RecurrentMemory(decoder.remember(encoded), mask, state)
+
+    def out(share, ids):
+        decoder.recurrence.inner.dropout = share
+        return decoder(ids, memory, RecurrentState(state, torch.zeros(B, 8)))[0]
+
+    some, others = torch.zeros(B, 1, dtype=torch.long), torch.ones(B, 1, dtype=torch.long)
+    assert not torch.equal(out(0.0, some), out(0.0, others))
+    assert torch.equal(out(1.0, some), out(1.0, others))
+    torch.manual_seed(1)
+    one = out(0.5, some)
+    assert not torch.equal(one, out(0.5, some))
+    torch.manual_seed(1)
+    assert torch.equal(one, out(0.5, some))
+    assert calls.count("recurrence") == 7
+
+
 def test_a_source_without_a_word_gives_nothing(rng):
     attention, cell = made("additive", None)
     memory = torch.randn(2, S, 5, generator=rng)
@@ -210,7 +279,7 @@ def test_a_source_without_a_word_gives_nothing(rng):
     keys_values = attention.project(memory, cell.context(memory))
     _, contexts, _ = attending_lstm(
         torch.randn(2, T, 4 * D, generator=rng),
-        source_attention(attention, cell, keys_values, mask),
+        source_attention(attention, keys_values, mask),
         StateWeights(cell.state.weight),
         (torch.zeros(2, D), torch.zeros(2, D)),
     )
@@ -218,23 +287,29 @@ def test_a_source_without_a_word_gives_nothing(rng):
 
 
 def test_a_long_source_and_other_scores_are_left_to_the_loop():
-    attention, cell = made("additive", None)
+    attention, _ = made("additive", None)
     short, long = (torch.zeros(1, n, 5) for n in (128, 129))
 
     def found(attention, memory):
         mask = torch.ones(1, 1, 1, memory.shape[1], dtype=torch.bool)
-        keys_values = attention.project(memory, cell.context(memory))
-        return source_attention(attention, cell, keys_values, mask)
+        return source_attention(attention, attention.project(memory), mask)
 
     assert found(attention, short) is not None
     assert found(attention, long) is None
-    plain = ContextCell(3, D, 5)
-    values = attention.project(short, plain.context(short))
-    seen = torch.ones(1, 1, 1, 128, dtype=torch.bool)
-    assert source_attention(attention, plain, values, seen) is None
-    for options in ({"score": "general"}, {"score": "additive", "window": "local_m"},
+    for options in ({"score": "location"}, {"score": "additive", "window": "local_m"},
                     {"score": "additive", "normaliser": "hard"}):  # fmt: skip
         assert found(MemoryAttention(D, 5, **options), short) is None
+
+
+def test_a_plain_cell_is_left_to_the_loop(rng, calls):
+    torch.manual_seed(3)
+    attention, cell = MemoryAttention(D, 5, score="additive"), ContextCell(3, D, 5)
+    memory = torch.randn(B, S, 5, generator=rng)
+    keys_values = attention.project(memory, cell.context(memory))
+    mask, state = torch.ones(B, 1, 1, S, dtype=torch.bool), CellState(torch.zeros(B, 1, D), None)
+    words = cell.words(torch.randn(B, T, 3, generator=rng))
+    assert unroll_attending(attention, cell, words, keys_values, mask, state, first=0) is not None
+    assert not calls
 
 
 def test_states_are_narrow_and_the_memory_is_not(rng):

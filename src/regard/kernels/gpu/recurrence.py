@@ -187,6 +187,18 @@ def _part(x, y, mask, taken, left, y_row, mask_row, taken_row, WIDTH, BLOCK: tl.
     tl.store(left + b * WIDTH + d, tl.where(real, 0.0, total).to(left.dtype.element_ty), mask=here)
 
 
+@triton.jit
+def _squash_backward(x, y, squashed, out, x_row, y_row, squashed_row, WIDTH, BLOCK: tl.constexpr):
+    b = tl.program_id(0).to(tl.int64)
+    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = d < WIDTH
+    total = tl.load(x + b * x_row + d, mask=here, other=0.0).to(tl.float32)
+    total += tl.load(y + b * y_row + d, mask=here, other=0.0).to(tl.float32)
+    z = tl.load(squashed + b * squashed_row + d, mask=here, other=0.0).to(tl.float32)
+    found = total * (1.0 - z * z)
+    tl.store(out + b * WIDTH + d, found.to(out.dtype.element_ty), mask=here)
+
+
 def lstm_forward(
     read: Tensor,
     of_state: Tensor,
@@ -294,6 +306,17 @@ def part(x: Tensor, y: Tensor, mask: Tensor, taken: Tensor, left: Tensor) -> Non
     B, D = x.shape
     _part[(B, triton.cdiv(D, COLUMNS))](
         x, y, mask, taken, left, y.stride(0), mask.stride(0), taken.stride(0), D,
+        BLOCK=min(COLUMNS, block_size(D)),
+    )  # fmt: skip
+
+
+def squash_backward(x: Tensor, y: Tensor, squashed: Tensor, out: Tensor) -> None:
+    """Write ``out`` (B, D): the gradient in front of a tanh that gave ``squashed`` (B, D); behind
+    it, it is x + y.
+    """
+    B, D = out.shape
+    _squash_backward[(B, triton.cdiv(D, COLUMNS))](
+        x, y, squashed, out, x.stride(0), y.stride(0), squashed.stride(0), D,
         BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def _tile(x, s, a, S, A):
 @triton.jit
 def _weigh(
     query, keys, v, mask, weights, query_row, weights_row, S, A,
-    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
+    SCORE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     query += b * query_row
@@ -43,12 +43,15 @@ def _weigh(
     for begin in range(0, A, BLOCK):
         a = begin + tl.arange(0, BLOCK)
         q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
         k = _tile(keys, s, a, S, A)
-        if ADDITIVE:
-            scores += tl.sum(factor * tanh(q + k), 1)
+        if SCORE == "product":
+            scores += tl.sum(q * k, 1)
         else:
-            scores += tl.sum(factor * tanh(q) * k, 1)
+            factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+            if SCORE == "additive":
+                scores += tl.sum(factor * tanh(q + k), 1)
+            else:
+                scores += tl.sum(factor * tanh(q) * k, 1)
     seen = tl.load(mask + b * S + s, mask=s < S, other=0) != 0
     scores = tl.where(seen, scores, -float("inf"))
     top = tl.maximum(tl.max(scores, 0), -3.4e38)  # finite where nothing is seen
@@ -99,7 +102,7 @@ def _find_backward(
 def _weigh_backward(
     query, keys, v, weights, grad_weights, grad_query, grad_keys, grad_v,
     query_row, weights_row, grad_query_row, S, A, N_PARTS,
-    ADDITIVE: tl.constexpr, POSITIONS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    SCORE: tl.constexpr, POSITIONS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     a = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -110,22 +113,26 @@ def _weigh_backward(
     )  # fmt: skip
     of_scores = shares * (of_shares - tl.sum(shares * of_shares, 0))
     q = tl.load(query + b * query_row + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-    factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
     k = _tile(keys + b * S * A, s, a, S, A)
-    if ADDITIVE:
-        squashed = tanh(q + k)
-        of_k = of_scores[:, None] * factor * (1.0 - squashed * squashed)
-        of_q = tl.sum(of_k, 0)
-        of_v = tl.sum(of_scores[:, None] * squashed, 0)
+    if SCORE == "product":
+        of_k = of_scores[:, None] * q
+        of_q = tl.sum(of_scores[:, None] * k, 0)
     else:
-        squashed = tanh(q)
-        of_k = of_scores[:, None] * factor * squashed
-        of_v = tl.sum(of_scores[:, None] * squashed * k, 0)
-        of_q = tl.sum(of_scores[:, None] * k * (factor * (1.0 - squashed * squashed)), 0)
+        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        if SCORE == "additive":
+            squashed = tanh(q + k)
+            of_k = of_scores[:, None] * factor * (1.0 - squashed * squashed)
+            of_q = tl.sum(of_k, 0)
+            of_v = tl.sum(of_scores[:, None] * squashed, 0)
+        else:
+            squashed = tanh(q)
+            of_k = of_scores[:, None] * factor * squashed
+            of_v = tl.sum(of_scores[:, None] * squashed * k, 0)
+            of_q = tl.sum(of_scores[:, None] * k * (factor * (1.0 - squashed * squashed)), 0)
+        row = grad_v + b * A + a
+        tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
     out = grad_query + b * grad_query_row + a
     tl.store(out, of_q.to(out.dtype.element_ty), mask=a < A)
-    row = grad_v + b * A + a
-    tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
     here = (s < S)[:, None] & (a < A)[None, :]
     place = grad_keys + b * S * A + s[:, None] * A + a[None, :]
     tl.store(place, tl.load(place, mask=here, other=0.0) + of_k, mask=here)
@@ -134,22 +141,23 @@ def _weigh_backward(
 def attend(
     query: Tensor,
     keys: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     values: Tensor,
     mask: Tensor,
     weights: Tensor,
     context: Tensor,
     *,
-    additive: bool,
+    score: str,
 ) -> None:
     """query (B, A), keys (B, S, A), v (A,), values (B, S, V), mask (B, S) -> ``weights`` (B, S),
-    ``context`` (B, V). Scores are Σ v tanh(q + k), or Σ v tanh(q) k.
+    ``context`` (B, V). The score is Σ v tanh(q + k), ``additive``; Σ v tanh(q) k, ``tanh_product``;
+    or Σ q k, ``product``, which has no v.
     """
     (B, S, A), V = keys.shape, values.shape[-1]
     sizes = {"POSITIONS": block_size(S), "BLOCK": _columns(S)}
     _weigh[(B,)](
-        query, keys, v, mask, weights, query.stride(0), weights.stride(0), S, A,
-        ADDITIVE=additive, **sizes,
+        query, keys, keys if v is None else v, mask, weights,
+        query.stride(0), weights.stride(0), S, A, SCORE=score, **sizes,
     )  # fmt: skip
     _find[(B, triton.cdiv(V, _columns(S)))](
         weights, values, context, weights.stride(0), context.stride(0), S, V, **sizes, **FEW
@@ -159,7 +167,7 @@ def attend(
 def attend_backward(
     query: Tensor,
     keys: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     values: Tensor,
     weights: Tensor,
     grad_gates: Tensor,
@@ -169,12 +177,13 @@ def attend_backward(
     grad_v: Tensor,
     grad_found: Tensor,
     *,
-    additive: bool,
+    score: str,
 ) -> None:
     """Write ``grad_query`` (B, A) and ``grad_found`` (B, V), all of the context's gradient, and add
     to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A), in float32.
 
-    The first numbers of a context are added to the gates, the gradient of which is added here.
+    The first numbers of a context are added to the gates, the gradient of which (B, any number) is
+    added here. Where there is no v, nothing is added to ``grad_v``.
     """
     (B, S, A), V = keys.shape, values.shape[-1]
     columns = _columns(S)
@@ -189,9 +198,9 @@ def attend_backward(
     )  # fmt: skip
     sizes["BLOCK"] = _columns(S, TILE // 4)
     _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
-        query, keys, v, weights, grad_weights, grad_query, grad_keys, grad_v,
+        query, keys, keys if v is None else v, weights, grad_weights, grad_query, grad_keys, grad_v,
         query.stride(0), weights.stride(0), grad_query.stride(0), S, A, n_parts,
-        ADDITIVE=additive, PARTS=PARTS, **sizes, **FEW,
+        SCORE=score, PARTS=PARTS, **sizes, **FEW,
     )  # fmt: skip
 
 
