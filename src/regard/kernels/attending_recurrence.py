@@ -18,11 +18,11 @@ from regard.kernels.gpu import triton_kernels
 from regard.kernels.recurrence import (
     State,
     StateWeights,
-    before_steps,
-    begun,
-    copied,
+    contiguous_copy,
+    empty_steps,
+    initial_state,
+    previous_states,
     product,
-    room,
 )
 
 MOST_KEYS = 128
@@ -30,12 +30,12 @@ MOST_KEYS = 128
 
 
 class SourceAttention(NamedTuple):
-    """What is looked at before each step, for what is added to the gates."""
+    """A source that every step looks at."""
 
     keys: Tensor
     """(B, S, A), prepared for the score"""
     values: Tensor
-    """(B, S, V): of what is found, the first 4Dc numbers are added to the gates"""
+    """(B, S, Dv)"""
     mask: Tensor
     """(B, S)"""
     score: str
@@ -47,58 +47,54 @@ class SourceAttention(NamedTuple):
 
 
 def attending_lstm(
-    read: Tensor, attention: SourceAttention, weights: StateWeights, before: State
+    read: Tensor, source: SourceAttention, weights: StateWeights, before: State
 ) -> tuple[Tensor, Tensor, State]:
-    """Words' part of the gates (B, T, 4Dc), after h and c -> states (B, T, D), contexts (B, T, V),
-    the last h and c. The h before a step asks.
+    """Words' part of the gates (B, T, 4Dc), after h and c -> states (B, T, D), contexts (B, T, Dv),
+    the last h and c. The h before a step asks; of what it finds the first 4Dc numbers are added to
+    the gates.
     """
     kind = product_type(read)
-    assert attention.w_query is not None, "states ask by a matrix"
-    assert attention.v is not None, "as every score that has one"
-    joined = torch.cat((attention.w_query.t(), weights.matrix)).to(kind)
+    out = None if weights.out is None else weights.out.to(kind)
     states, contexts, c = _AttendingLstm.apply(
-        attention.score,
-        attention.mask,
-        read.to(kind),
-        attention.keys.to(kind).contiguous(),
-        attention.values.to(kind).contiguous(),
-        attention.v.to(kind),
-        joined,
-        None if weights.out is None else weights.out.to(kind),
-        *begun(before, kind),
+        *_inputs(read, source, weights.matrix), out, *initial_state(before, kind)
     )
     return states, contexts, (states[:, -1], c)
 
 
 def attending_gru(
-    read: Tensor, attention: SourceAttention, gates: Tensor, candidate: Tensor, before: Tensor
+    read: Tensor, source: SourceAttention, gates: Tensor, candidate: Tensor, before: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Words' part of z, r and the candidate (B, T, 3D), after the state ``before`` (B, D) -> states
-    (B, T, D), contexts (B, T, V), the last state.
+    (B, T, D), contexts (B, T, Dv), the last state.
 
     ``gates`` U (2D, D) are those of z and r, ``candidate`` (D, D) multiplies r ∘ s. Of what is
     found the first 3D numbers are added.
     """
     kind = product_type(read)
-    assert attention.w_query is not None, "states ask by a matrix"
-    assert attention.v is not None, "as every score that has one"
-    joined = torch.cat((attention.w_query.t(), gates)).to(kind)
     states, contexts, _ = _AttendingGru.apply(
-        attention.score,
-        attention.mask,
-        read.to(kind),
-        attention.keys.to(kind).contiguous(),
-        attention.values.to(kind).contiguous(),
-        attention.v.to(kind),
-        joined,
-        candidate.to(kind),
-        *begun((before, before), kind),
+        *_inputs(read, source, gates), candidate.to(kind), *initial_state((before, before), kind)
     )
     return states, contexts, states[:, -1]
 
 
+def _inputs(read: Tensor, source: SourceAttention, matrix: Tensor) -> tuple[Any, ...]:
+    """What both functions begin with; a state is multiplied by W_q and U at once."""
+    assert source.w_query is not None, "the state asks through a matrix"
+    assert source.v is not None, "both scores that have a matrix have one"
+    kind = product_type(read)
+    return (
+        source.score,
+        source.mask,
+        read.to(kind),
+        source.keys.to(kind).contiguous(),
+        source.values.to(kind).contiguous(),
+        source.v.to(kind),
+        torch.cat((source.w_query.t(), matrix)).to(kind),
+    )
+
+
 class _AttendingLstm(torch.autograd.Function):
-    """The same with a look before each step; it keeps the weights of every look."""
+    """An LSTM that attends before each step; keeps the weights of every step for the way back."""
 
     @staticmethod
     def forward(
@@ -114,10 +110,10 @@ class _AttendingLstm(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
         (B, T, _), (_, S, A) = read.shape, keys.shape
         first = h
-        projected, memories = read.new_empty(T, B, joined.shape[0]), room(c, T + 1)
+        projected, memories = read.new_empty(T, B, joined.shape[0]), empty_steps(c, T + 1)
         memories[0] = c
         states = read.new_empty(B, T, h.shape[1])
         hidden = states if out is None else read.new_zeros(B, T, c.shape[1])
@@ -128,7 +124,7 @@ class _AttendingLstm(torch.autograd.Function):
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            looks.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
+            attention.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
             into = hidden[:, t]
             gpu.lstm_forward(read[:, t], of_state, memories[t], into, memories[t + 1], found=found)
             if out is not None:
@@ -150,11 +146,11 @@ class _AttendingLstm(torch.autograd.Function):
             read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
+        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
         T, A = read.shape[1], keys.shape[-1]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
         grad_c, grad_h, grads = (
-            copied(grad_c),
+            contiguous_copy(grad_c),
             torch.zeros_like(first),
             torch.empty_like(projected),
         )
@@ -173,12 +169,12 @@ class _AttendingLstm(torch.autograd.Function):
                 read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
                 found=contexts[:, t], grad_hidden=of_hidden,
             )  # fmt: skip
-            looks.attend_backward(
+            attention.attend_backward(
                 query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
                 grad_query, grad_keys, grad_v, grad_found[:, t], score=ctx.score,
             )  # fmt: skip
             grad_h = grads[t] @ joined
-        before = before_steps(first, states, backwards=False).transpose(0, 1)
+        before = previous_states(first, states, backwards=False).transpose(0, 1)
         return (
             None,
             None,
@@ -194,7 +190,9 @@ class _AttendingLstm(torch.autograd.Function):
 
 
 class _AttendingGru(torch.autograd.Function):
-    """A GRU's candidate has a product of its own; its state is kept as h and as c, in float32."""
+    """The same of a GRU, whose candidate has a product of its own. Its state is kept as h, for
+    products, and as c, in float32.
+    """
 
     @staticmethod
     def forward(
@@ -210,12 +208,12 @@ class _AttendingGru(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        gpu, looks = triton_kernels("context_gru"), triton_kernels("source_attention")
+        gpu, attention = triton_kernels("context_gru"), triton_kernels("source_attention")
         (B, T, _), (_, S, A) = read.shape, keys.shape
-        first, memories = h, room(c, T + 1)
+        first, memories = h, empty_steps(c, T + 1)
         memories[0] = c
         projected = read.new_empty(T, B, joined.shape[0])
-        recalled, of_recalled = room(h, T), room(h, T)
+        recalled, of_recalled = empty_steps(h, T), empty_steps(h, T)
         states, contexts = read.new_empty(B, T, h.shape[1]), read.new_empty(B, T, values.shape[-1])
         weights = torch.empty(B, T, S, device=read.device)
         for t in range(T):
@@ -223,10 +221,10 @@ class _AttendingGru(torch.autograd.Function):
                 (A, joined.shape[0] - A), dim=1
             )
             found = contexts[:, t]
-            looks.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
-            gpu.recall(read[:, t], of_state, found, memories[t], recalled[t])
+            attention.attend(query, keys, v, values, mask, weights[:, t], found, score=score)
+            gpu.reset_state(read[:, t], of_state, found, memories[t], recalled[t])
             again = product(recalled[t], candidate, None, of_recalled[t])
-            gpu.renew(
+            gpu.update_state(
                 read[:, t], of_state, found, again, memories[t], states[:, t], memories[t + 1]
             )
             h = states[:, t]
@@ -246,10 +244,10 @@ class _AttendingGru(torch.autograd.Function):
             read, keys, values, v, joined, candidate, first, projected, memories, recalled,
             of_recalled, states, weights, contexts,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, looks = triton_kernels("context_gru"), triton_kernels("source_attention")
+        gpu, attention = triton_kernels("context_gru"), triton_kernels("source_attention")
         T, A, n = read.shape[1], keys.shape[-1], joined.shape[0]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
-        grad_c, grad_h = copied(grad_c), torch.zeros_like(first)
+        grad_c, grad_h = contiguous_copy(grad_c), torch.zeros_like(first)
         grads = read.new_empty(T, len(read), n + len(candidate))  # of query, z, r, candidate
         grad_keys = torch.zeros_like(keys, dtype=torch.float32)
         grad_v = grad_keys.new_zeros(keys.shape[0], A)
@@ -257,18 +255,18 @@ class _AttendingGru(torch.autograd.Function):
         for t in reversed(range(T)):
             grad_parts = grads[t, :, A:]
             given = (read[:, t], projected[t, :, A:], contexts[:, t])
-            gpu.renew_backward(
+            gpu.update_state_backward(
                 *given, of_recalled[t], memories[t], grad_h, grad_states[:, t], grad_c, grad_parts
             )
             grad_recalled = grads[t, :, n:] @ candidate
-            gpu.recall_backward(*given, memories[t], grad_recalled, grad_c, grad_parts)
-            looks.attend_backward(
+            gpu.reset_state_backward(*given, memories[t], grad_recalled, grad_c, grad_parts)
+            attention.attend_backward(
                 projected[t, :, :A], keys, v, values, weights[:, t], grad_parts,
                 grad_contexts[:, t], grads[t, :, :A], grad_keys, grad_v, grad_found[:, t],
                 score=ctx.score,
             )  # fmt: skip
             grad_h = grads[t, :, :n] @ joined
-        before = before_steps(first, states, backwards=False).transpose(0, 1)
+        before = previous_states(first, states, backwards=False).transpose(0, 1)
         flat = grads.flatten(0, 1)
         return (
             None,

@@ -1,8 +1,8 @@
 """Products of rows with matrices of their groups: what experts compute, each for its own tokens.
 
-Rows are sorted by their group and, when all is computed, laid back. Torch cannot know that an index
-is a permutation, or that it never falls: its gradients sort again, and add the rows of a group up
-one by one. Those written here gather, and multiply.
+Rows are sorted by their group and, when all is computed, put back in their order. Torch cannot know
+that an index is a permutation, or that it never falls: its gradients sort again, and add the rows
+of a group up one by one. Those written here gather, and multiply.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def sorted_copies(x: Tensor, k: int, groups: Groups) -> Tensor:
     return copies
 
 
-def laid_back(y: Tensor, groups: Groups) -> Tensor:
+def unsorted(y: Tensor, groups: Groups) -> Tensor:
     """Sorted rows (M, D) in the order in which they came."""
-    rows: Tensor = _LaidBack.apply(y, groups.order, groups.ranks)
+    rows: Tensor = _Unsorted.apply(y, groups.order, groups.ranks)
     return rows
 
 
@@ -75,7 +75,7 @@ class _SortedCopies(torch.autograd.Function):
         return gradient[ranks].unflatten(0, (-1, ctx.k)).sum(dim=1), None, None, None
 
 
-class _LaidBack(torch.autograd.Function):
+class _Unsorted(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, order: Tensor, ranks: Tensor) -> Tensor:
         ctx.save_for_backward(order)

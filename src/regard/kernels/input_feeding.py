@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from regard.kernels.attending_recurrence import SourceAttention
 from regard.kernels.call import product_type
 from regard.kernels.gpu import triton_kernels
-from regard.kernels.recurrence import copied, product
+from regard.kernels.recurrence import contiguous_copy, product
 
 
 class FedState(NamedTuple):
@@ -34,7 +34,7 @@ class FedState(NamedTuple):
 
 def fed_lstm(
     read: Tensor,
-    attention: SourceAttention,
+    source: SourceAttention,
     matrices: Sequence[Tensor],
     biases: Sequence[Tensor],
     join: Tensor,
@@ -44,18 +44,18 @@ def fed_lstm(
     """Words' part of the lowest gates (B, T, 4D) -> attentional states (B, T, D), the last state.
 
     ``matrices`` are L times [W, U] (4D, 2D), of what a layer reads and of its state; the lowest W
-    is that of f. ``biases`` (4D,) are those of the layers above it. ``join`` (D, V + D) reads the
+    is that of f. ``biases`` (4D,) are those of the layers above it. ``join`` (D, Dv + D) reads the
     context and the state. ``kept`` (L - 1, T, B, D) multiplies what goes from a layer to the next.
     """
     kind = product_type(read)
-    w_query, v = attention.w_query, attention.v
+    w_query, v = source.w_query, source.v
     out, h, c = _FedLstm.apply(
-        attention.score,
-        attention.mask,
+        source.score,
+        source.mask,
         kept,
         read.to(kind),
-        attention.keys.to(kind).contiguous(),
-        attention.values.to(kind).contiguous(),
+        source.keys.to(kind).contiguous(),
+        source.values.to(kind).contiguous(),
         None if v is None else v.to(kind),
         None if w_query is None else w_query.to(kind),
         join.to(kind),
@@ -68,7 +68,7 @@ def fed_lstm(
 
 
 class _FedLstm(torch.autograd.Function):
-    """Keeps what every product was given, and the gates before anything is done to them."""
+    """Keeps what every product was given, and what those of states gave, for the way back."""
 
     @staticmethod
     def forward(
@@ -87,13 +87,13 @@ class _FedLstm(torch.autograd.Function):
         c: Tensor,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
-        (B, T, _), (L, _, D), V = read.shape, h.shape, values.shape[-1]
+        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
+        (B, T, _), (L, _, D), Dv = read.shape, h.shape, values.shape[-1]
         inputs = read.new_empty(L, T + 1, B, 2 * D)
         inputs[0, 0, :, :D], inputs[:, 0, :, D:] = fed, h
         gates, memories = read.new_empty(L, T, B, 4 * D), c.new_empty(L, T + 1, B, D)
         memories[:, 0] = c
-        joined, before_tanh = read.new_empty(T, B, V + D), torch.empty_like(fed)
+        joined, before_tanh = read.new_empty(T, B, Dv + D), torch.empty_like(fed)
         queries = read.new_empty(T, B, keys.shape[-1])
         seen = torch.empty(B, T, keys.shape[1], device=read.device)
         for t in range(T):
@@ -104,9 +104,10 @@ class _FedLstm(torch.autograd.Function):
                 gpu.lstm_forward(of_word, of_state, memories[n, t], state, memories[n, t + 1])
                 if n + 1 < L:
                     _pass_on(state, None if kept is None else kept[n, t], inputs[n + 1, t, :, :D])
-            joined[t, :, V:] = state
+            joined[t, :, Dv:] = state
             query = state if w_query is None else torch.mm(state, w_query, out=queries[t])
-            looks.attend(query, keys, v, values, mask, seen[:, t], joined[t, :, :V], score=score)
+            found = joined[t, :, :Dv]
+            attention.attend(query, keys, v, values, mask, seen[:, t], found, score=score)
             product(joined[t], join, None, before_tanh)
             torch.tanh(before_tanh, out=inputs[0, t + 1, :, :D])
         ctx.score = score
@@ -124,23 +125,23 @@ class _FedLstm(torch.autograd.Function):
             kept, read, keys, values, v, w_query, join, inputs, gates, memories, joined, queries,
             seen, *weights,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, looks = triton_kernels("recurrence"), triton_kernels("source_attention")
-        (L, T, B, _), D, V = gates.shape, join.shape[0], values.shape[-1]
-        grad_out, grad_c = grad_out.contiguous(), copied(grad_c)
+        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
+        (L, T, B, _), D, Dv = gates.shape, join.shape[0], values.shape[-1]
+        grad_out, grad_c = grad_out.contiguous(), contiguous_copy(grad_c)
         later = [
             torch.cat((torch.zeros_like(one), one), dim=1) for one in grad_h
         ]  # of inputs of the step after
         grad_gates, grad_before_tanh = torch.empty_like(gates), read.new_empty(T, B, D)
         grad_queries = read.new_empty(T, B, keys.shape[-1])
         grad_keys = torch.zeros_like(keys, dtype=torch.float32)
-        grad_v, grad_found = grad_keys.new_zeros(B, keys.shape[-1]), read.new_empty(B, T, V)
+        grad_v, grad_found = grad_keys.new_zeros(B, keys.shape[-1]), read.new_empty(B, T, Dv)
         for t in reversed(range(T)):
             out, of_out = inputs[0, t + 1, :, :D], later[0][:, :D]
-            gpu.squash_backward(grad_out[:, t], of_out, out, grad_before_tanh[t])
+            gpu.tanh_backward(grad_out[:, t], of_out, out, grad_before_tanh[t])
             of_joined = grad_before_tanh[t] @ join
-            of_context, of_h = of_joined.split_with_sizes((V, D), dim=1)
+            of_context, of_h = of_joined.split_with_sizes((Dv, D), dim=1)
             query = inputs[L - 1, t + 1, :, D:] if w_query is None else queries[t]
-            looks.attend_backward(
+            attention.attend_backward(
                 query, keys, v, values, seen[:, t], of_context[:, :0], of_context,
                 grad_queries[t], grad_keys, grad_v, grad_found[:, t], score=ctx.score,
             )  # fmt: skip

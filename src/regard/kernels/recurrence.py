@@ -51,11 +51,11 @@ def _unrolled(
     """
     kind = product_type(read)
     matrices = (None if one is None else one.to(kind) for one in weights)
-    states, c = cell.apply(backwards, mask, read.to(kind), *matrices, *begun(before, kind))
+    states, c = cell.apply(backwards, mask, read.to(kind), *matrices, *initial_state(before, kind))
     return states, (states[:, 0 if backwards else -1], c)
 
 
-def begun(before: State, kind: torch.dtype) -> State:
+def initial_state(before: State, kind: torch.dtype) -> State:
     """h in the type of products and c in float32, rows one behind the other."""
     return before[0].to(kind).contiguous(), before[1].float().contiguous()
 
@@ -77,7 +77,7 @@ class _Lstm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         gpu, (B, T, _) = triton_kernels("recurrence"), read.shape
         first = h
-        of_states, memories = room(read, T), room(c, T + 1)
+        of_states, memories = empty_steps(read, T), empty_steps(c, T + 1)
         memories[0] = c
         states = read.new_empty(B, T, h.shape[1])
         hidden = states if out is None else read.new_zeros(B, T, c.shape[1])
@@ -104,7 +104,7 @@ class _Lstm(torch.autograd.Function):
             ctx.saved_tensors
         )
         gpu, T = triton_kernels("recurrence"), read.shape[1]
-        grad_states, grad_c = grad_states.contiguous(), copied(grad_c)
+        grad_states, grad_c = grad_states.contiguous(), contiguous_copy(grad_c)
         grad_h, grad_gates = torch.zeros_like(first), torch.empty_like(read)
         grad_hidden = torch.empty_like(grad_states)  # where there is a projection
         kept = None if mask is None else torch.empty_like(first)
@@ -120,7 +120,7 @@ class _Lstm(torch.autograd.Function):
                 if real is None:
                     torch.add(grad_h, grad_states[:, t], out=grad_hidden[:, t])
                 else:
-                    gpu.part(grad_h, grad_states[:, t], real, grad_hidden[:, t], kept)
+                    gpu.split_by_mask(grad_h, grad_states[:, t], real, grad_hidden[:, t], kept)
                 of_h = grad_hidden[:, t] @ out
                 gpu.lstm_backward(
                     *given, of_h, grad_c, grad_gates[:, t],
@@ -130,7 +130,7 @@ class _Lstm(torch.autograd.Function):
                 grad_h = grad_gates[:, t] @ matrix
             else:
                 grad_h = torch.addmm(kept, grad_gates[:, t], matrix)
-        flat, previous = grad_gates.flatten(0, 1), before_steps(first, states, ctx.backwards)
+        flat, previous = grad_gates.flatten(0, 1), previous_states(first, states, ctx.backwards)
         return (
             None,
             None,
@@ -160,7 +160,7 @@ class _Gru(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         gpu, T = triton_kernels("recurrence"), read.shape[1]
         first, states = h, read.new_empty(*read.shape[:2], h.shape[1])
-        of_states, memories = room(read, T), room(c, T + 1)
+        of_states, memories = empty_steps(read, T), empty_steps(c, T + 1)
         memories[0] = c
         for n, t in enumerate(_times(T, backwards)):
             of_state = product(h, matrix, bias, of_states[n])
@@ -178,7 +178,7 @@ class _Gru(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor, grad_c: Tensor) -> tuple[Any, ...]:
         mask, read, matrix, bias, first, of_states, memories, states = ctx.saved_tensors
         gpu, T = triton_kernels("recurrence"), read.shape[1]
-        grad_states, grad_c = grad_states.contiguous(), copied(grad_c)
+        grad_states, grad_c = grad_states.contiguous(), contiguous_copy(grad_c)
         grad_read, grad_of_states = torch.empty_like(read), torch.empty_like(read)
         grad_h = torch.zeros_like(first)
         for n, t in reversed([*enumerate(_times(T, ctx.backwards))]):
@@ -188,7 +188,7 @@ class _Gru(torch.autograd.Function):
                 grad_hidden=grad_states[:, t], mask=None if mask is None else mask[:, t],
             )  # fmt: skip
             grad_h = grad_of_states[:, t] @ matrix
-        flat, previous = grad_of_states.flatten(0, 1), before_steps(first, states, ctx.backwards)
+        flat, previous = grad_of_states.flatten(0, 1), previous_states(first, states, ctx.backwards)
         return (
             None,
             None,
@@ -208,12 +208,12 @@ def _times(n: int, backwards: bool) -> Sequence[int]:
     return range(n - 1, -1, -1) if backwards else range(n)
 
 
-def copied(x: Tensor) -> Tensor:
+def contiguous_copy(x: Tensor) -> Tensor:
     """A copy whose rows lie one behind the other, whatever x's do."""
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def room(x: Tensor, n: int) -> Tensor:
+def empty_steps(x: Tensor, n: int) -> Tensor:
     """Room for n steps of x."""
     return x.new_empty(n, x.shape[0], x.shape[-1])
 
@@ -225,7 +225,7 @@ def product(h: Tensor, matrix: Tensor, bias: Tensor | None, into: Tensor) -> Ten
     return torch.addmm(bias, h, matrix.t(), out=into)
 
 
-def before_steps(first: Tensor, states: Tensor, backwards: bool) -> Tensor:
+def previous_states(first: Tensor, states: Tensor, backwards: bool) -> Tensor:
     """The states (B, T, D) that steps began with."""
     if backwards:
         return torch.cat((states[:, 1:], first[:, None]), dim=1)

@@ -8,7 +8,6 @@ words give to the cell, and what the cell makes of the memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,16 +16,11 @@ from torch import Tensor
 from regard.functional.attend import softmax
 from regard.functional.masks import Mask
 from regard.kernels import call
-from regard.kernels.attending_recurrence import (
-    MOST_KEYS,
-    SourceAttention,
-    attending_gru,
-    attending_lstm,
-)
-from regard.kernels.recurrence import StateWeights
+from regard.kernels.attending_recurrence import MOST_KEYS, SourceAttention
 from regard.layers.attention import MemoryAttention
+from regard.layers.context_cells import ContextCell
 from regard.layers.key_values import KeyValues
-from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, one_layer
+from regard.layers.recurrence import CellState, one_layer
 from regard.layers.window import Window
 
 
@@ -60,12 +54,13 @@ def unroll_attending(
     them whatever else of it is wanted of each step.
     """
     s, c = state.h[:, 0], None if state.c is None else state.c[:, 0]
-    recorded = call.is_recorded(read) and type(cell) in UNROLLED
-    known = source_attention(attention, memory, mask) if recorded else None
-    if known is not None and known.w_query is not None:
-        after, found, last = UNROLLED[type(cell)](cell, read, known, s, c)
-        before = torch.cat((s.unsqueeze(1).to(after.dtype), after[:, :-1]), dim=1)
-        return AttendingSteps(before, after, found, last)
+    asks = "w_query" in attention.score.learned  # through a matrix, as kernels have it
+    recorded = call.is_recorded(read) and asks
+    source = source_attention(attention, memory, mask) if recorded else None
+    steps = None if source is None else cell.recorded(read, source, s, c)
+    if steps is not None:
+        before = torch.cat((s.unsqueeze(1).to(steps.states.dtype), steps.states[:, :-1]), dim=1)
+        return AttendingSteps(before, *steps)
     states, contexts = [s], []
     for t, word in enumerate(read.unbind(dim=1), first):
         context = attention.look(s.unsqueeze(1), memory, mask=mask, first=t).squeeze(1)
@@ -76,33 +71,6 @@ def unroll_attending(
     return AttendingSteps(
         every[:, :-1], every[:, 1:], torch.stack(contexts, dim=1), one_layer(s, c)
     )
-
-
-Unrolled = tuple[Tensor, Tensor, CellState]
-"""States, contexts, and the last state of all steps."""
-
-
-def _unrolled_lstm(
-    cell: ContextLSTM, read: Tensor, known: SourceAttention, s: Tensor, c: Tensor
-) -> Unrolled:
-    out = None if cell.to_out is None else cell.to_out.weight
-    weights = StateWeights(cell.state.weight, None, out)
-    after, found, last = attending_lstm(read, known, weights, (s, c))
-    return after, found, one_layer(*last)
-
-
-def _unrolled_gru(
-    cell: ContextGRU, read: Tensor, known: SourceAttention, s: Tensor, _c: None
-) -> Unrolled:
-    after, found, last = attending_gru(read, known, cell.gates.weight, cell.candidate.weight, s)
-    return after, found, one_layer(last, None)
-
-
-UNROLLED: Mapping[type[ContextCell], Callable[..., Unrolled]] = {
-    ContextLSTM: _unrolled_lstm,
-    ContextGRU: _unrolled_gru,
-}
-"""Cells of which kernels take all steps, where updates are recorded."""
 
 
 def source_attention(

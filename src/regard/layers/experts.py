@@ -28,8 +28,8 @@ from regard.kernels.grouped import (
     group_bias,
     grouped,
     grouped_product,
-    laid_back,
     sorted_copies,
+    unsorted,
 )
 from regard.layers.feed_forward import ACTIVATIONS, GATED
 from regard.layers.settings import MORE_THAN_THERE_ARE
@@ -192,7 +192,7 @@ class Experts(nn.Module):
         rows = sorted_copies(x, self.top_k, groups)
         y = self.activation(self.inner(rows, groups))
         y = self.outer(y if self.beside is None else y * self.beside(rows, groups), groups)
-        return laid_back(y, groups).unflatten(0, (-1, self.top_k))
+        return unsorted(y, groups).unflatten(0, (-1, self.top_k))
 
     def _gathered(self, x: Tensor, routing: Routing) -> Tensor:
         """The same with a copy of its experts' matrices for each token: to be read and counted."""

@@ -29,10 +29,10 @@ from typing_extensions import override
 from regard.kernels import call, recurrence
 from regard.kernels.call import may_fuse
 from regard.kernels.recurrence import StateWeights
+from regard.layers.context_cells import ContextLSTM
 from regard.layers.dropout import Dropout
 from regard.layers.recurrence import (
     CellState,
-    ContextLSTM,
     Recurrence,
     begin_gates,
     one_layer,

@@ -31,25 +31,21 @@ def recorded_feeding(
     """Words (B, T, D) after ``state`` and the last attentional state ``fed`` (B, D) -> attentional
     states (B, T, D) and the new state; None where the steps must be taken one by one.
     """
-    if not call.is_recorded(words) or state.c is None:
+    if not call.is_recorded(words) or state.c is None:  # an LSTM has one
         return None
-    known = source_attention(attention, memory, mask)
-    if known is None:
+    source = source_attention(attention, memory, mask)
+    if source is None:
         return None
     inner, d = recurrence.inner, words.shape[-1]
-    weights = [[getattr(inner, f"{name}_l{n}") for name in _NAMES] for n in range(inner.num_layers)]
-    biases = [of_x + of_h for _, _, of_x, of_h in weights]
-    lowest = weights[0][0]
-    matrices = [torch.cat((lowest[:, d:], weights[0][1]), dim=1)]
-    matrices += [torch.cat((of_x, of_h), dim=1) for of_x, of_h, _, _ in weights[1:]]
-    read = F.linear(words, lowest[:, :d], biases[0])
+    (lowest, bias, first), *above = (recurrence.weights(f"_l{n}") for n in range(inner.num_layers))
+    matrices = [torch.cat((lowest[:, d:], first.matrix), dim=1)]  # of f and of h
+    matrices += [torch.cat((w, of_state.matrix), dim=1) for w, _, of_state in above]
+    read = F.linear(words, lowest[:, :d], bias)
     kept = None
     if recurrence.training and inner.dropout and len(matrices) > 1:
         shape = (len(matrices) - 1, words.shape[1], len(words), inner.hidden_size)
         kept = F.dropout(words.new_ones(shape), inner.dropout)
     before = FedState(fed, state.h, state.c)
-    out, after = fed_lstm(read, known, matrices, biases[1:], join.weight, before, kept)
+    biases = [one for _, one, _ in above]
+    out, after = fed_lstm(read, source, matrices, biases, join.weight, before, kept)
     return out, CellState(after.h, after.c)
-
-
-_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

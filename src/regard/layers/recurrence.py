@@ -1,4 +1,4 @@
-"""Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
+"""Stacked LSTMs, GRUs or tanh cells over padded sequences.
 
 Torch's fused recurrences do the work. Where launches are recorded and rows are padded, which is
 more than these can, ``regard.kernels.recurrence`` does it for LSTMs and GRUs. Other cells, and all
@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from typing_extensions import override
 
 from regard.core.registry import Registry
 from regard.kernels import call, recurrence
@@ -82,7 +81,7 @@ class CellKind:
     """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
     has_c: bool = False
     """Whether there is a memory c beside h."""
-    adds: bool = True
+    one_bias: bool = True
     """Whether what x and h give is added and nothing else, so that one bias does for both."""
     unrolled: Callable[..., Any] | None = None
     """A kernel of ours that takes all steps, where updates are recorded."""
@@ -114,7 +113,7 @@ def _tanh(from_x: Tensor, from_h: Tensor, _h: Tensor, _c: Tensor) -> tuple[Tenso
 
 CELLS: Registry[CellKind] = Registry("cell")
 CELLS.add("lstm")(CellKind(nn.LSTM, _lstm, has_c=True, unrolled=recurrence.unrolled_lstm))
-CELLS.add("gru")(CellKind(nn.GRU, _gru, adds=False, unrolled=recurrence.unrolled_gru))
+CELLS.add("gru")(CellKind(nn.GRU, _gru, one_bias=False, unrolled=recurrence.unrolled_gru))
 CELLS.add("tanh")(CellKind(nn.RNN, _tanh))
 
 
@@ -264,14 +263,20 @@ class Recurrence(nn.Module):
     def _one_way(
         self, x: Tensor, mask: Tensor | None, state: tuple[Tensor, Tensor], suffix: str
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
-        of_x, of_h = (b_x + b_h, None) if self.kind.adds else (b_x, b_h)
-        weights = StateWeights(w_h, of_h, getattr(self.inner, f"weight_hr{suffix}", None))
-        read, backwards = F.linear(x, w_x, of_x), suffix.endswith("reverse")
+        w_x, b_x, weights = self.weights(suffix)
+        read, backwards = F.linear(x, w_x, b_x), suffix.endswith("reverse")
         run = self.kind.unrolled if self._unrolls(x) else None
         out, last = (run or self._by_steps)(read, weights, state, mask, backwards=backwards)
         return (out if mask is None else out * mask.unsqueeze(-1)), last
+
+    def weights(self, suffix: str) -> tuple[Tensor, Tensor, StateWeights]:
+        """W and its bias, and what the state goes through, of a layer and a direction: ``_l0``,
+        ``_l0_reverse``, …
+        """
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
+        of_x, of_h = (b_x + b_h, None) if self.kind.one_bias else (b_x, b_h)
+        return w_x, of_x, StateWeights(w_h, of_h, getattr(self.inner, f"weight_hr{suffix}", None))
 
     def _by_steps(
         self,
@@ -347,94 +352,3 @@ def turned_round(x: Tensor, mask: Tensor) -> Tensor:
     if x.dim() == 3:
         return x.gather(1, index.unsqueeze(2).expand_as(x))
     return x.gather(1, index)
-
-
-class ContextCell(nn.Module):
-    """One step of a decoder that reads a word y and a context c, which enters all its parts.
-
-    What depends on the words alone is computed for all of them at once: ``words`` (B, T, d_word) ->
-    (B, T, n_parts · D). So is what depends on the memory alone, ``context`` (B, S, d_context) ->
-    (B, S, n_parts · D): since c = Σ α_j h_j, C c = Σ α_j C h_j, and attention may weigh the C h_j.
-    This one is a plain cell, tanh(W y + U s + C c).
-    """
-
-    cell = CELLS["tanh"]
-    n_parts = 1
-    """Vectors of width D that words and contexts are projected to."""
-
-    def __init__(self, d_word: int, d_hidden: int, d_context: int) -> None:
-        super().__init__()
-        self.words = nn.Linear(d_word, self.n_parts * d_hidden)
-        self.context = nn.Linear(d_context, self.n_parts * d_hidden, bias=False)
-        self._make(d_hidden)
-
-    def _make(self, d_hidden: int) -> None:
-        self.state = nn.Linear(d_hidden, self.n_parts * d_hidden, bias=False)
-
-    def start(self, s: Tensor) -> Tensor | None:
-        """The c (B, D) that stands beside a first s (B, D), empty; only an LSTM has one."""
-        return torch.zeros_like(s) if self.cell.has_c else None
-
-    def forward(
-        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
-        step = self.cell.stepping(read.device)
-        s, new = step(read + remembered, self.state(s), s, s if c is None else c)
-        return s, new if self.cell.has_c else None
-
-
-class ContextGRU(ContextCell):
-    """The GRU of Bahdanau et al. 2015.
-
-    z = σ(W_z y + U_z s + C_z c)
-    r = σ(W_r y + U_r s + C_r c)
-    s̃ = tanh(W y + U (r ∘ s) + C c)
-    s' = (1 - z) ∘ s + z ∘ s̃
-    """
-
-    n_parts = 3
-
-    def _make(self, d_hidden: int) -> None:
-        self.gates = nn.Linear(d_hidden, 2 * d_hidden, bias=False)
-        self.candidate = nn.Linear(d_hidden, d_hidden, bias=False)
-
-    @override
-    def forward(
-        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        for_z, for_r, for_new = (read + remembered).chunk(3, dim=-1)
-        of_z, of_r = self.gates(s).chunk(2, dim=-1)
-        z, r = (for_z + of_z).sigmoid(), (for_r + of_r).sigmoid()
-        new = torch.tanh(for_new + self.candidate(r * s))
-        return (1 - z) * s + z * new, None
-
-
-class ContextLSTM(ContextCell):
-    """An LSTM whose four parts read word, state and context.
-
-    With ``d_out`` its memory is wider than what it tells: s = W (o ∘ tanh(c)) is so wide.
-    """
-
-    cell = CELLS["lstm"]
-    n_parts = 4
-
-    def __init__(
-        self, d_word: int, d_hidden: int, d_context: int, *, d_out: int | None = None
-    ) -> None:
-        super().__init__(d_word, d_hidden, d_context)
-        open_forget_gates(self.words.bias)
-        self.to_out: nn.Linear | None = None
-        if d_out is not None:
-            self.state = nn.Linear(d_out, 4 * d_hidden, bias=False)
-            self.to_out = nn.Linear(d_hidden, d_out, bias=False)
-
-    @override
-    def forward(
-        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        s, c = super().forward(read, remembered, s, c)
-        return s if self.to_out is None else self.to_out(s), c
-
-
-CONTEXT_CELLS = {"tanh": ContextCell, "gru": ContextGRU, "lstm": ContextLSTM}

@@ -24,10 +24,11 @@ from typing_extensions import override
 
 from regard.functional.attend import is_drawn
 from regard.layers.attention import MemoryAttention
+from regard.layers.context_cells import ContextLSTM
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
-from regard.layers.recurrence import ContextLSTM, open_forget_gates
+from regard.layers.recurrence import open_forget_gates
 from regard.layers.settings import Count
 from regard.models.base import LazyLogits, Output, SequenceModel
 from regard.models.settings import EncoderDecoderConfig

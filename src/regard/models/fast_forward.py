@@ -22,6 +22,7 @@ from typing_extensions import override
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
+from regard.layers.context_cells import ContextLSTM
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
 from regard.layers.fast_forward import (
@@ -31,7 +32,7 @@ from regard.layers.fast_forward import (
     PeepholeContextLSTM,
 )
 from regard.layers.key_values import KeyValues, SourceMemory
-from regard.layers.recurrence import CellState, ContextLSTM
+from regard.layers.recurrence import CellState
 from regard.layers.settings import Count
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentState

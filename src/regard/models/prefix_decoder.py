@@ -67,7 +67,8 @@ class PrefixDecoderConfig(SequenceConfig, BlocksConfig):
     def records(self) -> bool:
         """Documents leave room for few rows, so a step is many small kernels.
 
-        Who draws asks the host, and so do experts but of widths that one kernel takes for all.
+        Not with a normaliser that samples, nor with experts whose widths are no multiples of 8:
+        both make the host wait.
         """
         from regard.functional.attend import is_drawn  # needs torch, which reading this does not
         from regard.kernels.grouped import are_aligned

@@ -26,12 +26,12 @@ from typing_extensions import override
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
+from regard.layers.context_cells import CONTEXT_CELLS
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
 from regard.layers.input_feeding import recorded_feeding
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import (
-    CONTEXT_CELLS,
     BothWays,
     CellState,
     Recurrence,
@@ -186,8 +186,8 @@ class LuongDecoder(nn.Module):
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
             return self._told(out), RecurrentState(cell, state.fed, state.length + ids.shape[1])
-        if (known := self._recorded(words, memory, state)) is not None:
-            out, cell = known
+        if (recorded := self._recorded(words, memory, state)) is not None:
+            out, cell = recorded
             after = RecurrentState(cell, out[:, -1], state.length + ids.shape[1])
             return self._told(out), after
         outputs = []  # each step reads what attention made of the one before: no two at once

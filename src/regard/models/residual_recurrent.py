@@ -30,17 +30,12 @@ from regard.functional import masks
 from regard.kernels.call import may_ask, may_fuse
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
+from regard.layers.context_cells import ContextLSTM
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
 from regard.layers.experts import Experts
 from regard.layers.key_values import KeyValues
-from regard.layers.recurrence import (
-    BothWays,
-    CellState,
-    ContextLSTM,
-    Recurrence,
-    begin_orthogonal,
-)
+from regard.layers.recurrence import BothWays, CellState, Recurrence, begin_orthogonal
 from regard.layers.settings import Count, ExpertSettings
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentMemory, RecurrentState

@@ -17,13 +17,14 @@ from typing import Any
 from torch import nn
 
 from regard.layers.attention import MemoryAttention, MultiHeadAttention
+from regard.layers.context_cells import ContextCell
 from regard.layers.convolutions import ConvNet, ConvStem
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.experts import Experts
 from regard.layers.feed_forward import FeedForward
 from regard.layers.patches import PatchEmbedding
 from regard.layers.positions import LearnedPositions, Positions
-from regard.layers.recurrence import BothWays, ContextCell, Recurrence
+from regard.layers.recurrence import BothWays, Recurrence
 from regard.layers.resnet import ResNet
 from regard.layers.text_convolutions import DilatedBlock, GatedConvolution, WeightNormLinear
 from regard.models.memory_network import TapeCell

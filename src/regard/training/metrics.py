@@ -63,7 +63,7 @@ class StepMeter:
     def read(self) -> None:
         """Read the numbers of the steps so far; what is not finite ends the training."""
         if self._unread:
-            sleep_until_there(self._unread[-1].total)
+            synchronize_blocking(self._unread[-1].total)
         for one in self._unread:
             loss, grad_norm = one.total.item(), one.result.norm.item()
             if not math.isfinite(loss):
@@ -97,7 +97,7 @@ class StepMeter:
         }
 
 
-def sleep_until_there(x: Tensor) -> None:
+def synchronize_blocking(x: Tensor) -> None:
     """Wait until a GPU has computed x. Who asks for the number itself keeps a core busy with
     asking, which trainings beside this one may need.
     """

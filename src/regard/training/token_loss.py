@@ -115,7 +115,9 @@ def _both_logits(model: SequenceModel, source: Tensor, target: Tensor, _more: An
 
 
 def reads_packed(config: SequenceConfig, device: torch.device, precision: str) -> bool:
-    """Whether a training there lays texts end to end: on a GPU that has a kernel for the heads."""
+    """Whether a training there lays texts end to end: on a GPU that has a kernel for the heads, or
+    where there is no attention.
+    """
     if device.type != "cuda" or not config.packs:
         return False
     width = config.packed_width

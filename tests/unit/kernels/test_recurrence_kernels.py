@@ -12,8 +12,9 @@ from regard.kernels.call import reference_only
 from regard.kernels.recurrence import StateWeights, unrolled_gru, unrolled_lstm
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import source_attention, unroll_attending
+from regard.layers.context_cells import ContextCell, ContextGRU, ContextLSTM
 from regard.layers.fast_forward import FastForwardLayer
-from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, Recurrence
+from regard.layers.recurrence import CellState, Recurrence
 from regard.models.recurrent import (
     LuongDecoder,
     RecurrentConfig,

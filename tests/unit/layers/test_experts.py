@@ -15,9 +15,9 @@ from regard.kernels.grouped import (
     group_bias,
     grouped,
     grouped_product,
-    laid_back,
     one_kernel,
     sorted_copies,
+    unsorted,
 )
 from regard.layers.experts import Experts, Gate, chances
 from regard.layers.feed_forward import ACTIVATIONS, FeedForward
@@ -241,7 +241,7 @@ def test_grouped_products_are_those_of_each_row(rng, counts):
 
 
 @pytest.mark.parametrize("n", [6, 0])
-def test_rows_are_sorted_and_laid_back_as_indices_would(rng, n):
+def test_rows_are_sorted_and_unsorted_as_by_indices(rng, n):
     k, x = 3, torch.randn(n, 5, generator=rng, dtype=torch.double, requires_grad=True)
     bias = torch.randn(4, 5, generator=rng, dtype=torch.double, requires_grad=True)
     experts_of = torch.randint(0, 4, (n * k,), generator=rng)
@@ -250,7 +250,7 @@ def test_rows_are_sorted_and_laid_back_as_indices_would(rng, n):
 
     def ours():
         rows = sorted_copies(x, k, groups) * factors + group_bias(bias, groups)
-        return laid_back(rows, groups)
+        return unsorted(rows, groups)
 
     def theirs():
         order = experts_of.argsort(stable=True)

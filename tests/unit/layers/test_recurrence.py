@@ -4,16 +4,8 @@ import pytest
 import torch
 
 from regard.kernels.call import reference_only
-from regard.layers.recurrence import (
-    BothWays,
-    CellState,
-    ContextCell,
-    ContextGRU,
-    ContextLSTM,
-    Recurrence,
-    begin_orthogonal,
-    turned_round,
-)
+from regard.layers.context_cells import ContextCell, ContextGRU, ContextLSTM
+from regard.layers.recurrence import BothWays, CellState, Recurrence, begin_orthogonal, turned_round
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.memory_network import TapeCell
 

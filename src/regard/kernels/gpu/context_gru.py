@@ -31,7 +31,7 @@ def _candidate(read, found, of_recalled, d, here, WIDTH):
 
 
 @triton.jit
-def _recall(
+def _reset_state(
     read, of_state, found, s, recalled, read_row, of_state_row, found_row, WIDTH,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -48,7 +48,7 @@ def _recall(
 
 
 @triton.jit
-def _renew(
+def _update_state(
     read, of_state, found, of_recalled, s, new_h, new_s,
     read_row, of_state_row, found_row, new_h_row, WIDTH, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -64,7 +64,7 @@ def _renew(
 
 
 @triton.jit
-def _renew_backward(
+def _update_state_backward(
     read, of_state, found, of_recalled, s, grad_h, grad_states, grad_s, grad_parts,
     read_row, of_state_row, found_row, grad_states_row, grad_parts_row, WIDTH, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -88,7 +88,7 @@ def _renew_backward(
 
 
 @triton.jit
-def _recall_backward(
+def _reset_state_backward(
     read, of_state, found, s, grad_recalled, grad_s, grad_parts,
     read_row, of_state_row, found_row, grad_parts_row, WIDTH, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -108,19 +108,19 @@ def _recall_backward(
     tl.store(place, tl.load(place, mask=here, other=0.0) + of_x * r, mask=here)
 
 
-def recall(read: Tensor, of_state: Tensor, found: Tensor, s: Tensor, recalled: Tensor) -> None:
+def reset_state(read: Tensor, of_state: Tensor, found: Tensor, s: Tensor, recalled: Tensor) -> None:
     """Write ``recalled`` r ∘ s (B, D).
 
     ``read`` and ``found`` begin with three parts, (B, 3D): of z, of r and of the candidate;
     ``of_state`` (B, 2D) has the first two; s (B, D) is float32.
     """
-    _recall[_grid(s)](
+    _reset_state[_grid(s)](
         read, of_state, found, s, recalled,
         read.stride(0), of_state.stride(0), found.stride(0), s.shape[1], BLOCK=_block(s.shape[1]),
     )  # fmt: skip
 
 
-def renew(
+def update_state(
     read: Tensor,
     of_state: Tensor,
     found: Tensor,
@@ -130,14 +130,14 @@ def renew(
     new_s: Tensor,
 ) -> None:
     """Given U (r ∘ s) (B, D) -> the new state, as it is multiplied and in float32."""
-    _renew[_grid(s)](
+    _update_state[_grid(s)](
         read, of_state, found, of_recalled, s, new_h, new_s,
         read.stride(0), of_state.stride(0), found.stride(0), new_h.stride(0), s.shape[1],
         BLOCK=_block(s.shape[1]),
     )  # fmt: skip
 
 
-def renew_backward(
+def update_state_backward(
     read: Tensor,
     of_state: Tensor,
     found: Tensor,
@@ -152,14 +152,14 @@ def renew_backward(
 
     The new state's gradient is the sum of ``grad_h``, ``grad_states`` and what ``grad_s`` was.
     """
-    _renew_backward[_grid(s)](
+    _update_state_backward[_grid(s)](
         read, of_state, found, of_recalled, s, grad_h, grad_states, grad_s, grad_parts,
         read.stride(0), of_state.stride(0), found.stride(0), grad_states.stride(0),
         grad_parts.stride(0), s.shape[1], BLOCK=_block(s.shape[1]),
     )  # fmt: skip
 
 
-def recall_backward(
+def reset_state_backward(
     read: Tensor,
     of_state: Tensor,
     found: Tensor,
@@ -169,7 +169,7 @@ def recall_backward(
     grad_parts: Tensor,
 ) -> None:
     """Write the second of ``grad_parts`` (B, 3D), and add to ``grad_s`` (B, D)."""
-    _recall_backward[_grid(s)](
+    _reset_state_backward[_grid(s)](
         read, of_state, found, s, grad_recalled, grad_s, grad_parts,
         read.stride(0), of_state.stride(0), found.stride(0), grad_parts.stride(0), s.shape[1],
         BLOCK=_block(s.shape[1]),

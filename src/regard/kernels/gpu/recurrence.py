@@ -174,7 +174,7 @@ def _gru_backward(
 
 
 @triton.jit
-def _part(x, y, mask, taken, left, y_row, mask_row, taken_row, WIDTH, BLOCK: tl.constexpr):
+def _split_by_mask(x, y, mask, taken, left, y_row, mask_row, taken_row, WIDTH, BLOCK: tl.constexpr):
     b = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     here = d < WIDTH
@@ -188,7 +188,7 @@ def _part(x, y, mask, taken, left, y_row, mask_row, taken_row, WIDTH, BLOCK: tl.
 
 
 @triton.jit
-def _squash_backward(x, y, squashed, out, x_row, y_row, squashed_row, WIDTH, BLOCK: tl.constexpr):
+def _tanh_backward(x, y, squashed, out, x_row, y_row, squashed_row, WIDTH, BLOCK: tl.constexpr):
     b = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     here = d < WIDTH
@@ -299,23 +299,23 @@ def gru_backward(
     )  # fmt: skip
 
 
-def part(x: Tensor, y: Tensor, mask: Tensor, taken: Tensor, left: Tensor) -> None:
+def split_by_mask(x: Tensor, y: Tensor, mask: Tensor, taken: Tensor, left: Tensor) -> None:
     """x + y (B, D) -> ``taken``, where the mask (B,) is True, and ``left``, where it is not; each
     is zero in the other's rows.
     """
     B, D = x.shape
-    _part[(B, triton.cdiv(D, COLUMNS))](
+    _split_by_mask[(B, triton.cdiv(D, COLUMNS))](
         x, y, mask, taken, left, y.stride(0), mask.stride(0), taken.stride(0), D,
         BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip
 
 
-def squash_backward(x: Tensor, y: Tensor, squashed: Tensor, out: Tensor) -> None:
+def tanh_backward(x: Tensor, y: Tensor, squashed: Tensor, out: Tensor) -> None:
     """Write ``out`` (B, D): the gradient in front of a tanh that gave ``squashed`` (B, D); behind
     it, it is x + y.
     """
     B, D = out.shape
-    _squash_backward[(B, triton.cdiv(D, COLUMNS))](
+    _tanh_backward[(B, triton.cdiv(D, COLUMNS))](
         x, y, squashed, out, x.stride(0), y.stride(0), squashed.stride(0), D,
         BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip

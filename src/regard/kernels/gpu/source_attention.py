@@ -16,7 +16,7 @@ from regard.kernels.gpu.recurrence import block_size, tanh
 
 TILE = 4096
 """Numbers of keys or values that a program has before it at a time."""
-FEW = {"num_warps": 1}
+ONE_WARP = {"num_warps": 1}
 """How programs are launched that do one small thing each: many narrow ones hide each other's waits,
 wide ones wait for their own threads (H200: 4 and 8 us in place of 14 and 15)."""
 PARTS = 16
@@ -62,21 +62,21 @@ def _weigh(
 
 @triton.jit
 def _find(
-    weights, values, context, weights_row, context_row, S, V,
+    weights, values, context, weights_row, context_row, S, Dv,
     POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     e = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     s = tl.arange(0, POSITIONS)
     shares = tl.load(weights + b * weights_row + s, mask=s < S, other=0.0)
-    found = tl.sum(shares[:, None] * _tile(values + b * S * V, s, e, S, V), 0)
-    tl.store(context + b * context_row + e, found.to(context.dtype.element_ty), mask=e < V)
+    found = tl.sum(shares[:, None] * _tile(values + b * S * Dv, s, e, S, Dv), 0)
+    tl.store(context + b * context_row + e, found.to(context.dtype.element_ty), mask=e < Dv)
 
 
 @triton.jit
 def _find_backward(
     values, grad_gates, grad_context, grad_found, grad_weights,
-    grad_gates_row, grad_context_row, grad_found_row, S, V, GATES, WIDTH,
+    grad_gates_row, grad_context_row, grad_found_row, S, Dv, GATES, WIDTH,
     POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
@@ -86,14 +86,14 @@ def _find_backward(
     for begin in range(part * WIDTH, part * WIDTH + WIDTH, BLOCK):
         e = begin + tl.arange(0, BLOCK)
         of_found = tl.load(
-            grad_context + b * grad_context_row + e, mask=e < V, other=0.0
+            grad_context + b * grad_context_row + e, mask=e < Dv, other=0.0
         ).to(tl.float32)  # fmt: skip
         of_found += tl.load(
             grad_gates + b * grad_gates_row + e, mask=e < GATES, other=0.0
         ).to(tl.float32)  # fmt: skip
         out = grad_found + b * grad_found_row + e
-        tl.store(out, of_found.to(out.dtype.element_ty), mask=e < V)
-        of_shares += tl.sum(of_found[None, :] * _tile(values + b * S * V, s, e, S, V), 1)
+        tl.store(out, of_found.to(out.dtype.element_ty), mask=e < Dv)
+        of_shares += tl.sum(of_found[None, :] * _tile(values + b * S * Dv, s, e, S, Dv), 1)
     row = b * tl.num_programs(1) + part
     tl.store(grad_weights + row * S + s, of_shares, mask=s < S)
 
@@ -149,18 +149,20 @@ def attend(
     *,
     score: str,
 ) -> None:
-    """query (B, A), keys (B, S, A), v (A,), values (B, S, V), mask (B, S) -> ``weights`` (B, S),
-    ``context`` (B, V). The score is Σ v tanh(q + k), ``additive``; Σ v tanh(q) k, ``tanh_product``;
-    or Σ q k, ``product``, which has no v.
+    """query (B, A), keys (B, S, A), v (A,), values (B, S, Dv), mask (B, S) -> ``weights`` (B, S),
+    ``context`` (B, Dv).
+
+    The score is Σ v tanh(q + k), ``additive``; Σ v tanh(q) k, ``tanh_product``; or Σ q k,
+    ``product``, which has no v.
     """
-    (B, S, A), V = keys.shape, values.shape[-1]
+    (B, S, A), Dv = keys.shape, values.shape[-1]
     sizes = {"POSITIONS": block_size(S), "BLOCK": _columns(S)}
     _weigh[(B,)](
         query, keys, keys if v is None else v, mask, weights,
         query.stride(0), weights.stride(0), S, A, SCORE=score, **sizes,
     )  # fmt: skip
-    _find[(B, triton.cdiv(V, _columns(S)))](
-        weights, values, context, weights.stride(0), context.stride(0), S, V, **sizes, **FEW
+    _find[(B, triton.cdiv(Dv, _columns(S)))](
+        weights, values, context, weights.stride(0), context.stride(0), S, Dv, **sizes, **ONE_WARP
     )
 
 
@@ -179,28 +181,29 @@ def attend_backward(
     *,
     score: str,
 ) -> None:
-    """Write ``grad_query`` (B, A) and ``grad_found`` (B, V), all of the context's gradient, and add
-    to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A), in float32.
+    """Write ``grad_query`` (B, A) and ``grad_found`` (B, Dv), all of the context's gradient.
+
+    What comes to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A) is added there, in float32.
 
     The first numbers of a context are added to the gates, the gradient of which (B, any number) is
     added here. Where there is no v, nothing is added to ``grad_v``.
     """
-    (B, S, A), V = keys.shape, values.shape[-1]
+    (B, S, A), Dv = keys.shape, values.shape[-1]
     columns = _columns(S)
-    width = triton.cdiv(triton.cdiv(V, columns), PARTS) * columns
-    n_parts = triton.cdiv(V, width)
+    width = triton.cdiv(triton.cdiv(Dv, columns), PARTS) * columns
+    n_parts = triton.cdiv(Dv, width)
     grad_weights = weights.new_empty(B, n_parts, S)
     sizes = {"POSITIONS": block_size(S), "BLOCK": columns}
     _find_backward[(B, n_parts)](
         values, grad_gates, grad_context, grad_found, grad_weights,
         grad_gates.stride(0), grad_context.stride(0), grad_found.stride(0),
-        S, V, grad_gates.shape[-1], width, **sizes,
+        S, Dv, grad_gates.shape[-1], width, **sizes,
     )  # fmt: skip
     sizes["BLOCK"] = _columns(S, TILE // 4)
     _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
         query, keys, keys if v is None else v, weights, grad_weights, grad_query, grad_keys, grad_v,
         query.stride(0), weights.stride(0), grad_query.stride(0), S, A, n_parts,
-        SCORE=score, PARTS=PARTS, **sizes, **FEW,
+        SCORE=score, PARTS=PARTS, **sizes, **ONE_WARP,
     )  # fmt: skip
 
 
