@@ -26,7 +26,6 @@ from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream, tiled_stream
 from regard.models.presets import ModelSettings, build, n_parameters, resolve
 from regard.models.settings import SequenceConfig, TransformerConfig
-from regard.tasks.base import SHORT
 from regard.tasks.opening import pick_device
 from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
@@ -269,7 +268,7 @@ def our_training(
     model, packed = build(config), reads_packed(config, device, precision)
     tiled = records_padded(config, device, precision)
     how = {"precision": precision, "label_smoothing": LABEL_SMOOTHING, "clip": CLIP}
-    settings = TrainSettings.model_validate({"max_steps": SHORT, **how})
+    settings = TrainSettings.model_validate({"max_steps": config.compiles_from, **how})
     batches = text.batches
     if packed or tiled:  # all sentences once
         make = packed_stream if packed else partial(tiled_stream, longest=config.longest)

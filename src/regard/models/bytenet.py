@@ -62,6 +62,16 @@ class ByteNetConfig(SequenceConfig):
         return True
 
     @property
+    def records(self) -> bool:
+        """Many small kernels a layer, and none of them asks the host."""
+        return True
+
+    @property
+    def compiles_from(self) -> int:
+        """Thirty blocks take a minute to compile, and seconds to record."""
+        return 5000
+
+    @property
     def packed_width(self) -> None:
         """There is no attention, so any width will do."""
         return None

@@ -59,8 +59,15 @@ class ModelConfig(BaseModel):
 
     @property
     def records(self) -> bool:
-        """Whether a step over padded texts is so many small kernels that recording them pays."""
+        """Whether a step is so many small kernels that recording them pays: over padded texts, or
+        over packed ones that are not compiled.
+        """
         return False
+
+    @property
+    def compiles_from(self) -> int:
+        """Updates from which compiling pays for its own time."""
+        return 1000
 
 
 Config = TypeVar("Config", bound=ModelConfig)

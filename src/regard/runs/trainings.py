@@ -151,8 +151,8 @@ class SystemTrainings:
         if not any(self.out.glob("lr-*")):
             rates = ", ".join(f"{rate_at(centre, step):g}" for step in FIRST)
             self.say(
-                f"{self.name}: learning rate: tries {rates}, around the recipe's or --set's "
-                "train.lr, and more where the best is at an edge"
+                f"{self.name}: learning rate: tries {rates}, around {centre:g} (of the recipe, "
+                "the row or --set train.lr), and more where the best is at an edge"
             )
         found = search_rate(centre, self._shares(), self._tried)
         if found.bounded:

@@ -75,10 +75,6 @@ class Evaluation:
         return evaluation_html(self.scores, self.notes)
 
 
-SHORT = 1000
-"""Fewer steps than this are over before compiling has paid."""
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
     """A trained run, and what it can do: its evaluations by test set."""
@@ -130,7 +126,8 @@ class Prepared(ABC):
             return False
         if settings.compile != "auto":
             return settings.compile
-        return self.same_shapes and (settings.max_steps or SHORT) >= SHORT
+        short = settings.max_steps is not None and settings.max_steps < self.config.compiles_from
+        return self.same_shapes and not short
 
     @property
     def few_shapes(self) -> bool:
@@ -140,8 +137,8 @@ class Prepared(ABC):
     @property
     def captured(self) -> bool:
         """Whether updates are recorded, as one graph for each shape."""
-        recorded = self.few_shapes or (self.same_shapes and self.compiled)
-        return recorded and self.recipe.train.accumulate == 1
+        one_shape = self.same_shapes and (self.compiled or self.config.records)
+        return (self.few_shapes or one_shape) and self.recipe.train.accumulate == 1
 
     @property
     def criteria(self) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from regard.kernels import attending_recurrence, call, input_feeding, recurrence
-from regard.kernels.attending_recurrence import attending_lstm
+from regard.kernels.attending_recurrence import SourceAttention, attending_lstm
 from regard.kernels.call import reference_only
+from regard.kernels.input_feeding import FedState, fed_lstm
 from regard.kernels.recurrence import StateWeights, unrolled_gru, unrolled_lstm
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import source_attention, unroll_attending
@@ -244,33 +245,76 @@ def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
     assert calls == ["recurrence", "source_attention"] * 2
 
 
-def test_dropout_between_fed_layers_keeps_the_share_that_it_should(rng, calls):
-    """As the loop has it: with all kept they are equal, with nothing kept the layers above are
-    deaf to words."""
+def test_what_dropout_keeps_between_fed_layers_is_the_same_as_in_a_loop(rng, calls):
+    n_layers, d, d_value = 3, 13, 5
+    shapes = {
+        "read": (B, T, 4 * d), "keys": (B, S, d), "values": (B, S, d_value), "fed": (B, d),
+        "join": (d, d_value + d), "h": (B, n_layers, d), "c": (B, n_layers, d),
+    }  # fmt: skip
+    given = {
+        name: torch.randn(shape, generator=rng).requires_grad_() for name, shape in shapes.items()
+    }
+    matrices = [torch.randn(4 * d, 2 * d, generator=rng).requires_grad_() for _ in range(n_layers)]
+    biases = [torch.randn(4 * d, generator=rng).requires_grad_() for _ in range(n_layers - 1)]
+    kept = 2.0 * (torch.rand(n_layers - 1, T, B, d, generator=rng) < 0.5)
+    mask = torch.arange(S) < torch.tensor([7, 1, 4, 0, 3])[:, None]
+    source = SourceAttention(given["keys"], given["values"], mask, "product")
+    before = FedState(given["fed"], given["h"], given["c"])
+
+    def by_kernels():
+        out, after = fed_lstm(given["read"], source, matrices, biases, given["join"], before, kept)
+        return out, *after
+
+    def by_loops():
+        fed, outs = before.fed, []
+        h, c = [*before.h.unbind(1)], [*before.c.unbind(1)]
+        for t in range(T):
+            x = fed
+            for n in range(n_layers):
+                of_word = given["read"][:, t] if n == 0 else biases[n - 1]
+                gates = of_word + torch.cat((x, h[n]), dim=1) @ matrices[n].t()
+                i, f, g, o = gates.chunk(4, dim=1)
+                c[n] = f.sigmoid() * c[n] + i.sigmoid() * g.tanh()
+                h[n] = o.sigmoid() * c[n].tanh()
+                x = h[n] * kept[n, t] if n + 1 < n_layers else h[n]
+            scores = (source.keys @ x.unsqueeze(2)).squeeze(2).masked_fill(~mask, -torch.inf)
+            weights = scores.softmax(dim=1).masked_fill(~mask, 0.0)
+            context = (weights.unsqueeze(1) @ source.values).squeeze(1)
+            fed = (torch.cat((context, x), dim=1) @ given["join"].t()).tanh()
+            outs.append(fed)
+        return torch.stack(outs, 1), fed, torch.stack(h, 1), torch.stack(c, 1)
+
+    inputs = [*given.values(), *matrices, *biases]
+    ours, loops = by_kernels(), by_loops()
+    torch.testing.assert_close(ours, loops, rtol=1e-5, atol=1e-5)
+    for one, other in zip(gradients(ours, inputs), gradients(loops, inputs), strict=True):
+        assert (one - other).norm() <= 1e-4 * other.norm()
+
+
+def test_dropout_between_fed_layers_is_drawn_for_each_step_while_training(rng, calls, monkeypatch):
     config = RecurrentConfig(
         n_source_vocab=9, n_target_vocab=9, decoder="luong", input_feeding=True, n_layers=2,
-        score="dot", d_model=8, dropout=0.5,
+        score="dot", d_model=40, dropout=0.25,
     )  # fmt: skip
     torch.manual_seed(3)
-    decoder = LuongDecoder(config).train()
-    decoder.dropout.p = 0.0
-    encoded, mask = torch.randn(B, S, 8, generator=rng), torch.ones(B, 1, 1, S, dtype=torch.bool)
-    state = CellState(torch.zeros(B, 2, 8), torch.zeros(B, 2, 8))
-    memory = RecurrentMemory(decoder.remember(encoded), mask, state)
+    decoder, drawn = LuongDecoder(config), []
+    mask = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    state = CellState(torch.zeros(B, 2, 40), torch.zeros(B, 2, 40))
+    memory = RecurrentMemory(decoder.remember(torch.randn(B, S, 40, generator=rng)), mask, state)
+    ids = torch.randint(0, 9, (B, T), generator=rng)
 
-    def out(share, ids):
-        decoder.recurrence.inner.dropout = share
-        return decoder(ids, memory, RecurrentState(state, torch.zeros(B, 8)))[0]
+    def told(*args):
+        drawn.append(args[-1])
+        return fed_lstm(*args)
 
-    some, others = torch.zeros(B, 1, dtype=torch.long), torch.ones(B, 1, dtype=torch.long)
-    assert not torch.equal(out(0.0, some), out(0.0, others))
-    assert torch.equal(out(1.0, some), out(1.0, others))
-    torch.manual_seed(1)
-    one = out(0.5, some)
-    assert not torch.equal(one, out(0.5, some))
-    torch.manual_seed(1)
-    assert torch.equal(one, out(0.5, some))
-    assert calls.count("recurrence") == 7
+    monkeypatch.setattr("regard.layers.input_feeding.fed_lstm", told)
+    for training in (True, False):
+        decoder.train(training)(ids, memory, RecurrentState(state, torch.zeros(B, 40)))
+    kept, none = drawn
+    assert none is None
+    assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+    assert kept.mean() == pytest.approx(1.0, abs=0.1)
+    assert not torch.equal(kept[0, 0], kept[0, 1])
 
 
 def test_a_source_without_a_word_gives_nothing(rng):

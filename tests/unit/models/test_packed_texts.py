@@ -1,12 +1,15 @@
 """Texts end to end give what the same texts give side by side."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream
-from regard.models.bytenet import ByteNetConfig
+from regard.functional.packing import PackedSide
+from regard.models.bytenet import ByteNetConfig, unfolded
 from regard.models.convs2s import ConvS2SConfig
 from regard.models.presets import build
 from regard.models.settings import TransformerConfig
@@ -82,3 +85,17 @@ def test_packed_and_padded_texts_give_the_same_loss_and_gradients(family, change
 )
 def test_what_packed_kernels_cannot_do_is_not_packed(family, changes):
     assert not family(n_source_vocab=V, n_target_vocab=V, **changes).packs
+
+
+@pytest.mark.parametrize("unfold", [(1.2, 0.0), (1.01, 0.5), (0.3, 2.0)])
+def test_there_is_room_for_the_columns_of_many_short_texts(unfold):
+    n, (a, b) = 50, unfold
+    bounds = torch.arange(n + 1, dtype=torch.int32)  # of one token each
+    side = PackedSide(torch.zeros(n, dtype=torch.long), torch.arange(n, dtype=torch.int32), bounds)
+    found = unfolded(torch.arange(4, 4 + n)[None], side, unfold, pad_id=0)
+    each = math.ceil(a + b)
+    assert found.bounds[-1] == each * n <= len(found.texts)
+    assert found.texts[: each * n].tolist() == [text for text in range(n) for _ in range(each)]
+    assert found.ids[0, : each * n : each].tolist() == [*range(4, 4 + n)]
+    assert (found.texts[each * n :] == -1).all()
+    assert (found.ids[0, each * n :] == 0).all()

@@ -589,7 +589,7 @@ def test_a_rewarded_row_is_chosen_by_its_reward():
     }
 
 
-def test_a_search_begins_where_the_row_has_its_rate_unless_one_is_given():
+def test_a_search_begins_where_the_row_has_its_rate_unless_one_is_given(tmp_path):
     rows = row_recipes(request(TRANSLATION, data=["sentences"]), "sentences")
     own = load_recipe("transformer").train.lr
     assert rows["gnmt2016"].train.lr == 4 * own
@@ -597,5 +597,7 @@ def test_a_search_begins_where_the_row_has_its_rate_unless_one_is_given():
     for given in ("lr=0.003", "train.lr=0.003"):
         rows = row_recipes(request(TRANSLATION, data=["sentences"], overrides=[given]), "sentences")
         assert {recipe.train.lr for recipe in rows.values()} == {0.003}
-    rows = row_recipes(request(TRANSLATION, data=["sentences"], overrides=["lr=null"]), "sentences")
-    assert {recipe.train.lr for recipe in rows.values()} == {None}  # the paper's own rule
+    paper = tmp_path / "paper.yaml"  # whose rate follows from the width and the warm-up
+    paper.write_text("base: transformer\ntrain: {lr: null}\n")
+    rows = row_recipes(request(TRANSLATION, data=[str(paper)]), str(paper))
+    assert {recipe.train.lr for recipe in rows.values()} == {None}

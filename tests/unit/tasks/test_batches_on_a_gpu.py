@@ -37,12 +37,23 @@ def test_texts_are_packed_where_model_width_and_precision_have_a_kernel(batches)
     assert batches("convs2s2017", "d_embedding=512") == "of few shapes"
     assert batches("convs2s2017", "score=additive") == "of few shapes"
     assert batches("bahdanau2015") == "of few shapes"
+    assert batches("bytenet2016") == "packed"  # which has no attention
+    assert batches("bytenet2016", "train.precision=fp32", "d_model=512") == "packed"
 
 
-def test_a_short_training_is_neither_compiled_nor_recorded_where_it_is_packed(batches):
-    for name in ("transformer", "convs2s2017"):
-        prepared = prepare(load_recipe(name, [*SMALL, "max_steps=10"]), CPU)
-        object.__setattr__(prepared, "device", GPU)
-        assert prepared.same_shapes
-        assert not prepared.compiled
-        assert not prepared.captured
+@pytest.mark.parametrize(
+    ("name", "steps", "compiled", "recorded"),
+    [
+        ("transformer", 999, False, False),
+        ("transformer", 1000, True, True),
+        ("convs2s2017", 999, False, True),  # many small kernels
+        ("convs2s2017", 1000, True, True),
+        ("bytenet2016", 4999, False, True),  # which takes a minute to compile
+        ("bytenet2016", 5000, True, True),
+    ],
+)
+def test_a_short_training_is_not_compiled(batches, name, steps, compiled, recorded):
+    prepared = prepare(load_recipe(name, [*SMALL, f"max_steps={steps}"]), CPU)
+    object.__setattr__(prepared, "device", GPU)
+    assert prepared.same_shapes
+    assert (prepared.compiled, prepared.captured) == (compiled, recorded)

@@ -31,11 +31,15 @@ def made(kind=Update, device=CPU, **changes):
     return kind(model, TokenLoss(settings), settings, device)
 
 
-def byte_net(kind, device):
+def byte_net(kind, device, *, compiled=False):
     torch.manual_seed(0)
     how, sizes = TrainSettings(max_steps=1, precision="fp32"), {"d_model": 16, "n_sets": 1}
     model = build(ByteNetConfig(n_source_vocab=11, n_target_vocab=11, **sizes)).to(device).train()
-    return kind(model, TokenLoss(how, compiled=kind is CapturedUpdate), how, device)
+    return kind(model, TokenLoss(how, compiled=compiled), how, device)
+
+
+def compiled_byte_net(kind, device):
+    return byte_net(kind, device, compiled=kind is CapturedUpdate)
 
 
 def test_adam_moves_every_weight_by_the_learning_rate_at_first():
@@ -110,14 +114,16 @@ def translator(preset, kind=Update, device=CPU, precision=None, **more):
     return kind(model, TokenLoss(how), how, device)
 
 
-@pytest.mark.parametrize("preset", RECORDED)
-def test_padding_to_a_tile_changes_no_gradient(preset):
+@pytest.mark.parametrize(
+    ("preset", "more"), [*((name, {}) for name in RECORDED), ("dmca2018", {"experts": 4})]
+)
+def test_padding_to_a_tile_changes_no_gradient(preset, more):
     """Nor does computing without asking the host, as a recording must."""
     batch = tiled_stream(EXAMPLES, batch_tokens=64, seed=1).next()
     plain = collate_pairs([EXAMPLES[n] for n in batch.numbers], batch.numbers)
     found = []
     for one, where in ((plain, nullcontext()), (batch, without_host())):
-        update = translator(preset)
+        update = translator(preset, **more)
         with where:
             update.backward(one, one.count)
         found.append({name: p.grad for name, p in update.model.named_parameters()})
@@ -197,7 +203,7 @@ def test_updates_of_every_shape_are_recorded(preset):
 )
 def test_updates_over_documents_are_recorded(preset, experts, lr):
     """With windows whose kernels are chosen by length. Experts go by rounding once they learn."""
-    device, losses = torch.device("cuda"), {}
+    device, found = torch.device("cuda"), {}
     examples = [Example([4, 5, 6] * (n % 8 * 90 + 20), [7, 8] * 5) for n in range(40)]
     more = {"positions": "rotary", "half_width": 4, "max_len": 2500, **experts}
     more["windows"] = ("local_m", "compressed" if preset == "dmca2018" else "global")
@@ -206,9 +212,13 @@ def test_updates_over_documents_are_recorded(preset, experts, lr):
         stream = tiled_stream(examples, batch_tokens=4096, seed=1, longest=2500)
         for _ in range(40):
             one([stream.next()], lr, told.append)
-        losses[kind] = torch.stack([result.losses.total for result in told])
+        numbers = [(result.losses.total, result.norm) for result in told]
+        found[kind] = [torch.stack(one) for one in zip(*numbers, strict=True)]
     assert len(one._recordings) > 3
-    torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=2e-2, atol=2e-2)
+    losses, norms = zip(found[Update], found[CapturedUpdate], strict=True)
+    torch.testing.assert_close(*losses, rtol=2e-2, atol=2e-2)
+    if lr == 0:  # else they part sooner than losses do
+        torch.testing.assert_close(*norms, rtol=2e-2, atol=2e-2)
 
 
 @NEEDS_GPU
@@ -228,7 +238,7 @@ def test_recorded_experts_are_as_busy(monkeypatch):
 
 
 @NEEDS_GPU
-@pytest.mark.parametrize("make", [made, byte_net])
+@pytest.mark.parametrize("make", [made, byte_net, compiled_byte_net])
 def test_a_recorded_update_is_the_update(make):
     device = torch.device("cuda")
     losses = {}
