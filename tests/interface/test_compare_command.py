@@ -39,7 +39,9 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
     }  # fmt: skip
     first, grid, second, *_ = told.splitlines()
     assert first.startswith("regard: 2.375 × 2e8flops to go, or more: how long")
-    assert grid.startswith("regard: small: learning rate: tries 0.0025, 0.005, 0.01, around the")
+    assert grid.startswith(
+        "regard: small: learning rate: tries 0.0025, 0.005, 0.01, around 0.005 ("
+    )
     assert second == "regard: small: trying learning rate 0.0025, 0.5 of the budget"
     assert told.count(" to go\n") == len(row["lr_grid"])  # after each but the last
     assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == json.loads(shown)
