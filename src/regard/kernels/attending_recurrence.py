@@ -46,6 +46,41 @@ class SourceAttention(NamedTuple):
     """(A,); none of a product"""
 
 
+class SourceGradients:
+    """What a source's parts get from the steps that looked at it, added up step by step."""
+
+    def __init__(
+        self, score: str, keys: Tensor, values: Tensor, v: Tensor | None, weights: Tensor
+    ) -> None:
+        """``weights`` (B, T, S) are those of all steps."""
+        (B, _, A), T, Dv = keys.shape, weights.shape[1], values.shape[-1]
+        self._gpu = triton_kernels("source_attention")
+        self._score, self._keys, self._values, self._v = score, keys, values, v
+        self._weights, self._found = weights, values.new_empty(B, T, Dv)
+        self._of_keys = torch.zeros_like(keys, dtype=torch.float32)
+        self._of_v = self._of_keys.new_zeros(B, A)
+
+    def add(
+        self, t: int, query: Tensor, grad_gates: Tensor, grad_context: Tensor, grad_query: Tensor
+    ) -> None:
+        """Those of a step; its query's are written to ``grad_query``.
+
+        ``grad_gates`` is added to the first columns of ``grad_context``.
+        """
+        self._gpu.attend_backward(
+            query, self._keys, self._v, self._values, self._weights[:, t], grad_gates, grad_context,
+            grad_query, self._of_keys, self._of_v, self._found[:, t], score=self._score,
+        )  # fmt: skip
+
+    def totals(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Of keys, values and v."""
+        return (
+            self._of_keys.to(self._keys.dtype),
+            self._weights.to(self._values.dtype).mT @ self._found,
+            None if self._v is None else self._of_v.sum(dim=0).to(self._v.dtype),
+        )
+
+
 def attending_lstm(
     read: Tensor, source: SourceAttention, weights: StateWeights, before: State
 ) -> tuple[Tensor, Tensor, State]:
@@ -146,8 +181,7 @@ class _AttendingLstm(torch.autograd.Function):
             read, keys, values, v, joined, out, first, projected, memories, states, hidden, weights,
             contexts,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
-        T, A = read.shape[1], keys.shape[-1]
+        gpu, T, A = triton_kernels("recurrence"), read.shape[1], keys.shape[-1]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
         grad_c, grad_h, grads = (
             contiguous_copy(grad_c),
@@ -155,9 +189,7 @@ class _AttendingLstm(torch.autograd.Function):
             torch.empty_like(projected),
         )
         grad_hidden = torch.empty_like(grad_states)  # where there is a projection
-        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
-        grad_v = grad_keys.new_zeros(keys.shape[0], A)
-        grad_found = torch.empty_like(contexts)
+        of_source = SourceGradients(ctx.score, keys, values, v, weights)
         for t in reversed(range(T)):
             query, of_state = projected[t, :, :A], projected[t, :, A:]
             grad_query, grad_gates = grads[t, :, :A], grads[t, :, A:]
@@ -169,19 +201,14 @@ class _AttendingLstm(torch.autograd.Function):
                 read[:, t], of_state, memories[t], grad_h, grad_c, grad_gates,
                 found=contexts[:, t], grad_hidden=of_hidden,
             )  # fmt: skip
-            attention.attend_backward(
-                query, keys, v, values, weights[:, t], grad_gates, grad_contexts[:, t],
-                grad_query, grad_keys, grad_v, grad_found[:, t], score=ctx.score,
-            )  # fmt: skip
+            of_source.add(t, query, grad_gates, grad_contexts[:, t], grad_query)
             grad_h = grads[t] @ joined
         before = previous_states(first, states, backwards=False).transpose(0, 1)
         return (
             None,
             None,
             grads[:, :, A:].transpose(0, 1),
-            grad_keys.to(keys.dtype),
-            weights.to(values.dtype).mT @ grad_found,
-            grad_v.sum(dim=0).to(v.dtype),
+            *of_source.totals(),
             grads.flatten(0, 1).t() @ before.flatten(0, 1),
             None if out is None else grad_hidden.flatten(0, 1).t() @ hidden.flatten(0, 1),
             grad_h,
@@ -244,14 +271,12 @@ class _AttendingGru(torch.autograd.Function):
             read, keys, values, v, joined, candidate, first, projected, memories, recalled,
             of_recalled, states, weights, contexts,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, attention = triton_kernels("context_gru"), triton_kernels("source_attention")
+        gpu = triton_kernels("context_gru")
         T, A, n = read.shape[1], keys.shape[-1], joined.shape[0]
         grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
         grad_c, grad_h = contiguous_copy(grad_c), torch.zeros_like(first)
         grads = read.new_empty(T, len(read), n + len(candidate))  # of query, z, r, candidate
-        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
-        grad_v = grad_keys.new_zeros(keys.shape[0], A)
-        grad_found = torch.empty_like(contexts)
+        of_source = SourceGradients(ctx.score, keys, values, v, weights)
         for t in reversed(range(T)):
             grad_parts = grads[t, :, A:]
             given = (read[:, t], projected[t, :, A:], contexts[:, t])
@@ -260,11 +285,8 @@ class _AttendingGru(torch.autograd.Function):
             )
             grad_recalled = grads[t, :, n:] @ candidate
             gpu.reset_state_backward(*given, memories[t], grad_recalled, grad_c, grad_parts)
-            attention.attend_backward(
-                projected[t, :, :A], keys, v, values, weights[:, t], grad_parts,
-                grad_contexts[:, t], grads[t, :, :A], grad_keys, grad_v, grad_found[:, t],
-                score=ctx.score,
-            )  # fmt: skip
+            query, grad_query = projected[t, :, :A], grads[t, :, :A]
+            of_source.add(t, query, grad_parts, grad_contexts[:, t], grad_query)
             grad_h = grads[t, :, :n] @ joined
         before = previous_states(first, states, backwards=False).transpose(0, 1)
         flat = grads.flatten(0, 1)
@@ -272,9 +294,7 @@ class _AttendingGru(torch.autograd.Function):
             None,
             None,
             grads[:, :, A:].transpose(0, 1),
-            grad_keys.to(keys.dtype),
-            weights.to(values.dtype).mT @ grad_found,
-            grad_v.sum(dim=0).to(v.dtype),
+            *of_source.totals(),
             flat[:, :n].t() @ before.flatten(0, 1),
             flat[:, n:].t() @ recalled.flatten(0, 1),
             grad_h,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.kernels.attending_recurrence import SourceAttention
+from regard.kernels.attending_recurrence import SourceAttention, SourceGradients
 from regard.kernels.call import product_type
 from regard.kernels.gpu import triton_kernels
 from regard.kernels.recurrence import contiguous_copy, product
@@ -125,7 +125,7 @@ class _FedLstm(torch.autograd.Function):
             kept, read, keys, values, v, w_query, join, inputs, gates, memories, joined, queries,
             seen, *weights,
         ) = ctx.saved_tensors  # fmt: skip
-        gpu, attention = triton_kernels("recurrence"), triton_kernels("source_attention")
+        gpu = triton_kernels("recurrence")
         (L, T, B, _), D, Dv = gates.shape, join.shape[0], values.shape[-1]
         grad_out, grad_c = grad_out.contiguous(), contiguous_copy(grad_c)
         later = [
@@ -133,18 +133,14 @@ class _FedLstm(torch.autograd.Function):
         ]  # of inputs of the step after
         grad_gates, grad_before_tanh = torch.empty_like(gates), read.new_empty(T, B, D)
         grad_queries = read.new_empty(T, B, keys.shape[-1])
-        grad_keys = torch.zeros_like(keys, dtype=torch.float32)
-        grad_v, grad_found = grad_keys.new_zeros(B, keys.shape[-1]), read.new_empty(B, T, Dv)
+        of_source = SourceGradients(ctx.score, keys, values, v, seen)
         for t in reversed(range(T)):
             out, of_out = inputs[0, t + 1, :, :D], later[0][:, :D]
             gpu.tanh_backward(grad_out[:, t], of_out, out, grad_before_tanh[t])
             of_joined = grad_before_tanh[t] @ join
             of_context, of_h = of_joined.split_with_sizes((Dv, D), dim=1)
             query = inputs[L - 1, t + 1, :, D:] if w_query is None else queries[t]
-            attention.attend_backward(
-                query, keys, v, values, seen[:, t], of_context[:, :0], of_context,
-                grad_queries[t], grad_keys, grad_v, grad_found[:, t], score=ctx.score,
-            )  # fmt: skip
+            of_source.add(t, query, of_context[:, :0], of_context, grad_queries[t])
             if w_query is None:
                 of_h = of_h + grad_queries[t]
             else:
@@ -172,9 +168,7 @@ class _FedLstm(torch.autograd.Function):
             None,
             None,
             grad_gates[0].transpose(0, 1),
-            grad_keys.to(keys.dtype),
-            seen.to(values.dtype).mT @ grad_found,
-            None if v is None else grad_v.sum(dim=0).to(v.dtype),
+            *of_source.totals(),
             of_w_query,
             grad_before_tanh.flatten(0, 1).t() @ joined.flatten(0, 1),
             later[0][:, :D],
