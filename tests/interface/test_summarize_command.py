@@ -59,6 +59,21 @@ def test_what_is_too_long_is_refused_after_all_before_it_or_cut(run, folder, sum
     assert err == "regard: 1 document cut to 24 tokens\n"
 
 
+def test_documents_that_are_too_long_to_be_evaluated_are_told_with_both_lengths(
+    run, folder, tmp_path
+):
+    path = tmp_path / "some.jsonl"
+    path.write_text(summaries.lines([("a b c", "a c"), (LONG, "a b")]))
+    code, out, err = run("evaluate", folder, path, "--json")
+    assert (code, json.loads(out)["too_long"]) == (0, 1)
+    assert "1 summaries left empty; the longest document has 33 tokens with the end token" in err
+    assert "the model reads 24 (model.max_len)" in err
+    assert "Traceback" not in err
+    code, _, err = run("explain", folder, LONG)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "let summarize cut it (--truncate, truncate=True)" in err
+
+
 def test_a_document_of_unknown_words_is_refused(refused, folder):
     told = refused("summarize", folder, stdin="foo bar\n")
     assert told.startswith("regard: standard input, line 1: the model knows no word of 'foo bar';")

@@ -17,7 +17,7 @@ from regard.cli.main import main
         (["translation", "--data", "sst2"], "sst2 is a recipe for classification"),
         (["translation", "--size", "huge"], "--size 'huge'"),
         (["translation", "--members", "1"], "two members at least"),
-        (["translation", "--quick", "--budget", "1min"], "leave out --data and --budget"),
+        (["translation", "--quick", "--budget", "1min"], "leave out --budget"),
         (["translation", "--seeds", "0"], "--seeds"),
     ],
 )

@@ -27,17 +27,33 @@ def table(
         ),
     ] = None,
     converge: Annotated[
-        bool, typer.Option(help="Train each row to convergence, too: as long as the recipe says.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            help="Train each row to convergence, too: as long as the recipe says.",
+            show_default="converge",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, for all rows."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each row.")] = 1,
-    members: Annotated[int, typer.Option(help="Runs of an ensemble.")] = 3,
-    size: Annotated[str, typer.Option(help="Of the models: tiny, small or base.")] = "small",
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Trainings of each row.", show_default="1")
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option(help="Runs of an ensemble.", show_default="3")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Of the models: tiny, small or base.", show_default="small"),
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small table of a built-in world, for two cores.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="A small table of a built-in world, for two cores: tiny models, one budget and "
+            "seed, ensembles of two.",
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table.", show_default="runs/table-TABLE")

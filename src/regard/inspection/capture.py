@@ -36,6 +36,7 @@ from regard.layers.viewpoint import Seen, Viewpoint
 
 T = TypeVar("T")
 COMPRESSED = ".compressed"  # ends the name of an attention whose keys are slots of a text
+CROSS = "decoder.cross"  # attention from a target to its source
 POOL = "encoder.head.pool"  # attention of a head that pools a text: it has one row
 Place = tuple[str, int]  # which attention: its name, such as ``decoder.cross``, and its layer
 OTHERS = "use regard.look(model, tokenizer, text) to see into a model of another library"

@@ -106,6 +106,8 @@ _NEAR = {"positions": "rotary", "windows": ("local_m", "global"), "half_width": 
 people of a document apart (see the recipe documents-4000)."""
 _COMPRESSED = {**_NEAR, "windows": ("local_m", "local_m", "compressed", "local_m", "compressed")}
 """Four words in place of the paper's blocks of 256, in three of five layers."""
+_EXPERTS = {"expert_layers": (3,)}
+"""Where the reference code has them."""
 
 
 def _wmt(
@@ -216,6 +218,8 @@ TRANSLATION = LectureTable(
     data=("multi30k-en-de", "multi30k-en-fr"),
     quick=("sentences",),
     quick_budget="2e12flops",
+    differences="PosUnk replaces unknown words, and changes nothing where there are none: in texts "
+    "cut into byte pairs, and in the built-in sentences",
 )
 
 SUMMARIZATION = LectureTable(
@@ -263,7 +267,7 @@ SUMMARIZATION = LectureTable(
             key="dmca2018-moe-128",
             title="Transformer-DMCA, MoE-128, L = 11000",
             preset="dmca2018",
-            model={**_COMPRESSED, "experts": 128},
+            model={**_COMPRESSED, **_EXPERTS, "experts": 128},
             max_len=11000,
             published=_wikisum(1.92871, 37.9),
         ),
@@ -271,7 +275,7 @@ SUMMARIZATION = LectureTable(
             key="dmca2018-moe-256",
             title="Transformer-DMCA, MoE-256, L = 7500",
             preset="dmca2018",
-            model={**_COMPRESSED, "experts": 256},
+            model={**_COMPRESSED, **_EXPERTS, "experts": 256},
             max_len=7500,
             published=_wikisum(1.90325, 38.8),
         ),

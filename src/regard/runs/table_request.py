@@ -23,6 +23,8 @@ from regard.tasks.recipe import Recipe, recipe_from
 
 FOLLOWING_SHARE = 0.25
 """Of the budget, for a training that starts from another row's run."""
+BUDGET, MEMBERS, SIZE = "2e14flops", 3, "small"
+"""Of a training, runs of an ensemble, and the models' size, where nothing is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +62,21 @@ def request(
     *,
     data: Sequence[str] = (),
     budget: str | None = None,
-    converge: bool = True,
-    seeds: int = 1,
-    members: int = 3,
-    size: str = "small",
+    converge: bool | None = None,
+    seeds: int | None = None,
+    members: int | None = None,
+    size: str | None = None,
     quick: bool = False,
     overrides: Sequence[str] = (),
 ) -> TableRequest:
     """A request, checked; ``quick`` is the small table of a built-in world at its own budget."""
-    if quick and (data or budget is not None):
-        raise ConfigError("--quick has data and a budget of its own: leave out --data and --budget")
-    if size not in SIZES:
+    own = {"data": data or None, "budget": budget, "converge": converge, "seeds": seeds}
+    own |= {"members": members, "size": size}
+    if quick and (given := [f"--{name}" for name, value in own.items() if value is not None]):
+        raise ConfigError(f"--quick has that of its own: leave out {' and '.join(given)}")
+    if size is not None and size not in SIZES:
         raise ConfigError(f"--size {size!r}: a table is {', '.join(SIZES)}")
-    if members < 2:
+    if members is not None and members < 2:
         raise ConfigError(f"--members {members}: an ensemble has two members at least")
     if quick:
         world, *settings = table.quick
@@ -89,11 +93,11 @@ def request(
     return TableRequest(
         table=table,
         data=tuple(data) or table.data,
-        budget=parse_budget(budget or "2e14flops"),
-        converge=converge,
-        seeds=tuple(range(1, seeds + 1)),
-        members=members,
-        size=size,
+        budget=parse_budget(budget or BUDGET),
+        converge=True if converge is None else converge,
+        seeds=tuple(range(1, (seeds or 1) + 1)),
+        members=members or MEMBERS,
+        size=size or SIZE,
         overrides=tuple(overrides),
     )
 

@@ -23,13 +23,12 @@ from regard.evaluation.captions import cider_each
 from regard.evaluation.label_metrics import perplexity
 from regard.evaluation.metrics import computed
 from regard.evaluation.saliency import looking, pointing_accuracy
-from regard.inspection.capture import viewpoints, watch
+from regard.inspection.capture import CROSS, viewpoints, watch
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
 from regard.visual.gallery import GalleryItem, best_and_worst, gallery_page
 
 TEST_METRICS = ("bleu", "cider", "rouge_l_coco", "meteor_stem")
-CROSS = "decoder.cross"
 Maps = NDArray[np.float32]
 
 

@@ -20,12 +20,13 @@ from regard.decoding.greedy import Dropped
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.functional.attend import is_drawn
+from regard.inspection.capture import CROSS
 from regard.inspection.edits import edited
 from regard.inspection.records import Record
 from regard.models.captioner import CaptionModel, ContextGate
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
-from regard.tasks.caption_scores import CROSS, caption_scores
+from regard.tasks.caption_scores import caption_scores
 from regard.tasks.generation import Sampling, text_pieces
 from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look, Prediction

@@ -23,12 +23,11 @@ from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import values
 from regard.evaluation.text_metrics import bleu
 from regard.functional.attend import is_drawn
-from regard.inspection.capture import kept_outputs, kept_weights, viewpoints
+from regard.inspection.capture import CROSS, kept_outputs, kept_weights, viewpoints
 from regard.models.captioner import CaptioningConfig, CaptionModel, doubly_stochastic
 from regard.models.presets import build, resolve_for
 from regard.tasks.base import TASKS, Evaluation, JudgedRun
 from regard.tasks.caption_scores import (
-    CROSS,
     GALLERY,
     pointing_by_head,
     share_true,

@@ -25,6 +25,7 @@ from regard.data.splits import Data, load_records, split_of
 from regard.evaluation.attention import Watched
 from regard.evaluation.facts import FACT_ATTENTION, FACT_METRICS
 from regard.evaluation.metrics import computed
+from regard.inspection.capture import CROSS
 from regard.tasks.base import TASKS, Evaluation, JudgedRun, Task
 from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look
@@ -32,7 +33,7 @@ from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
 from regard.tasks.sharded import shard_pairs
 from regard.tasks.translation import TranslationTask
-from regard.tasks.translation_scores import CROSS, likelihood, watched_words
+from regard.tasks.translation_scores import likelihood, watched_words
 from regard.tasks.translation_training import PreparedTranslation, prepare_translation
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
 from regard.tasks.verb import Form
@@ -104,8 +105,8 @@ class Summarizer(Run):
         n_tokens = len((tokenizer or self.tokenizers.source).encode(text)) + 1
         return (
             f"{n_tokens} tokens with the end token, but the model reads "
-            f"{self.model.config.max_len} (model.max_len); shorten the document, cut it with "
-            "--truncate (truncate=True), or train with a larger model.max_len"
+            f"{self.model.config.max_len} (model.max_len); shorten the document, let summarize cut "
+            "it (--truncate, truncate=True), or train with a larger model.max_len"
         )
 
     @override
@@ -162,8 +163,13 @@ def evaluate_documents(
     }
     if len(short) < len(read):
         scores["too_long"] = len(read) - len(short)
-    note = f"{split}: {n_cut} documents cut to max_len={run.model.config.max_len} tokens"
-    return Evaluation(scores, summaries, (note,) if n_cut else (), references)
+    notes = []
+    if n_cut:
+        notes.append(f"{split}: {n_cut} documents cut to max_len={run.model.config.max_len} tokens")
+    if long := [one.source for one in read if not run.fits(one.source)]:
+        why = run.too_long(max(long, key=len))
+        notes.append(f"{split}: {len(long)} summaries left empty; the longest document has {why}")
+    return Evaluation(scores, summaries, tuple(notes), references)
 
 
 def _multi(documents: Sequence[Document], summaries: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
@@ -21,7 +21,7 @@ from regard.decoding.protocol import Generator
 from regard.decoding.sampling import Sampler, noise_for, sample, seeded
 from regard.decoding.settings import DecodeSettings
 from regard.fast.quick import quickened
-from regard.inspection.capture import AttentionCalls, Place, watch
+from regard.inspection.capture import CROSS, AttentionCalls, Place, viewpoints, watch
 from regard.models.base import SequenceModel
 from regard.text.specials import END_ID, PAD_ID
 from regard.training.distributed import divided
@@ -188,10 +188,7 @@ def _looked_at(model: SequenceModel, settings: DecodeSettings) -> Iterator[Atten
         views = [watching.enter_context(watch(member)) for member in members_of(model)]
         looking = [found for found in map(_across, views) if found]
         if not looking:
-            raise ConfigError(
-                "a coverage penalty needs attention to the source, and this model has none; leave "
-                "out decode.coverage_penalty"
-            )
+            raise _without_attention("coverage_penalty")
 
         def last() -> Tensor:
             """Of each member that attends, and then the mean of these."""
@@ -205,7 +202,22 @@ def _looked_at(model: SequenceModel, settings: DecodeSettings) -> Iterator[Atten
 
 def _across(views: Mapping[Place, AttentionCalls]) -> list[AttentionCalls]:
     """Those of the attentions that look from the target to the source."""
-    return [view for (name, _), view in views.items() if name == "decoder.cross"]
+    return [view for (name, _), view in views.items() if name == CROSS]
+
+
+def check_looking(model: nn.Module, settings: DecodeSettings) -> None:
+    """Refuse what goes by attention to the source, before a model that has none is trained."""
+    if any(name == CROSS for (name, _), _ in viewpoints(model)):
+        return
+    for name in ("coverage_penalty", "replace_unknown"):
+        if getattr(settings, name):
+            raise _without_attention(name)
+
+
+def _without_attention(name: str) -> ConfigError:
+    return ConfigError(
+        f"decode.{name} needs attention to the source, and this model has none; leave it out"
+    )
 
 
 def target_ids(

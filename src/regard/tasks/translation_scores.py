@@ -27,7 +27,7 @@ from regard.evaluation.label_metrics import alignment_error_rate, perplexity
 from regard.evaluation.metrics import computed
 from regard.evaluation.systems import by_length
 from regard.evaluation.text_metrics import exact_match
-from regard.inspection.capture import watch
+from regard.inspection.capture import CROSS, watch
 from regard.layers.window import STRIDE
 from regard.tasks.base import Evaluation
 from regard.tasks.translator import Run
@@ -132,7 +132,7 @@ Matrix = NDArray[np.float64]
 BATCH_TOKENS = 4096
 MOST = 500
 """Sentences of a set that are watched: enough to tell heads apart, and quick."""
-CROSS, SELF = "decoder.cross", "encoder.self"
+SELF = "encoder.self"
 
 
 def attention_scores(

@@ -48,7 +48,7 @@ from regard.tasks.sharded import (
     shard_tokenizers,
     weights,
 )
-from regard.tasks.translating import decode
+from regard.tasks.translating import check_looking, decode
 from regard.tasks.translation_scores import (
     evaluate_split,
 )
@@ -291,6 +291,7 @@ def prepare_translation(
         config = without_dropout(config)
     check_memory(config, device)
     model = build(config)
+    check_looking(model, recipe.decode)
     if init is not None and begun is None:  # snapshots hold all weights
         fill(model, read_weights(init), str(init.weights))
     cache = cache if recipe.data.world is None else None  # a world is made again as fast

@@ -21,7 +21,7 @@ from regard.data.records import Pair
 from regard.decoding.ensemble import members_of
 from regard.decoding.greedy import Dropped, Ended
 from regard.decoding.hypothesis import Hypothesis
-from regard.inspection.capture import attentions
+from regard.inspection.capture import CROSS, attentions
 from regard.inspection.edits import edited
 from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
@@ -121,7 +121,7 @@ def copies(
         torch.tensor([[*read, END_ID]], device=device),
         torch.tensor([[BEGIN_ID, *written[:-1]]], device=device),  # row t writes token t,
     )
-    found = [attentions(member, *ids).get("decoder.cross", ()) for member in members_of(model)]
+    found = [attentions(member, *ids).get(CROSS, ()) for member in members_of(model)]
     looks = [np.concatenate(layers).mean(axis=0) for layers in found if layers]  # each (T, S)
     if not looks:
         return []

@@ -327,6 +327,58 @@ def test_the_coverage_penalty_worked_by_hand():
     assert half.score < half.log_prob + math.log(1e-5)  # one token got nothing
 
 
+class LookingModel(TableModel):
+    """Looks at three source tokens by the token that it reads last; ``looked_at`` is its last
+    step's (N, 3).
+    """
+
+    def __init__(self, table, looks):
+        super().__init__(table)
+        self.looks, self.looked_at = looks, None
+
+    def step(self, ids, memory, state):
+        self.looked_at = self.looks[ids]
+        return super().step(ids, memory, state)
+
+
+def exhaustive_coverage(table, looks, row, limit, alpha, beta):
+    """[(ids with the end token, score)] of every target that ends, best first."""
+    finished, open_ = [], [((), 0.0)]
+    for _ in range(limit):
+        grown = [
+            ((*ids, token), total + more)
+            for ids, total in open_
+            for token, more in log_probs_by_loops(table, row, ids).items()
+        ]
+        finished += [pair for pair in grown if pair[0][-1] == END_ID]
+        open_ = [pair for pair in grown if pair[0][-1] != END_ID]
+    scores = []
+    for ids, total in finished:
+        covered = [sum(looks[i][s] for i in (BEGIN_ID, *ids[:-1])) for s in range(3)]
+        penalty = sum(math.log(min(1.0, x)) for x in covered)
+        scores.append((ids, scored(ids, total, alpha) + beta * penalty))
+    return sorted(scores, key=lambda pair: -pair[1])
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.5), (0.2, 1.0), (1.0, 2.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_many_beams_with_a_coverage_penalty_equal_exhaustive_search(seed, alpha, beta):
+    n_vocab, limit, row = 5, 4, (5, 4, 3)
+    table, rng = random_table(seed, n_vocab=n_vocab), torch.Generator().manual_seed(seed)
+    looks = (3 * torch.randn(n_vocab, 3, generator=rng)).softmax(dim=1)
+    model = LookingModel(table, looks)
+    (found,) = beam_search(
+        model, sources(row), limits=torch.tensor([limit]), n_beams=n_vocab**limit, n_best=8,
+        length_penalty=alpha, coverage_penalty=beta, attention=lambda: model.looked_at,
+    )  # fmt: skip
+    wanted = exhaustive_coverage(table, looks.tolist(), row, limit, alpha, beta)
+    without = exhaustive_coverage(table, looks.tolist(), row, limit, alpha, 0.0)
+    assert [ids for ids, _ in wanted[:8]] != [ids for ids, _ in without[:8]]  # it says something
+    assert [((*one.ids, END_ID), one.score) for one in found] == [
+        (ids, pytest.approx(score, abs=1e-5)) for ids, score in wanted[:8]
+    ]
+
+
 def test_a_coverage_penalty_needs_attention_to_every_source_token():
     with pytest.raises(ConfigError, match="each of the 2 source tokens, but the model looks at 3"):
         beam_search(

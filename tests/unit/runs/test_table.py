@@ -465,8 +465,11 @@ def test_published_figures_are_the_lectures():
 def test_quick_is_a_small_table_at_one_budget():
     asked = request(TRANSLATION, quick=True)
     assert (asked.data, asked.size, asked.endings) == (("sentences",), "tiny", ("budget",))
-    with pytest.raises(ConfigError, match="leave out --data and --budget"):
-        request(TRANSLATION, quick=True, data=["sentences"])
+    assert request(TRANSLATION).endings == ("budget", "converged")
+    given = {"data": ["sentences"], "budget": "1min", "converge": False, "seeds": 2, "members": 3}
+    for name, value in {**given, "size": "small"}.items():
+        with pytest.raises(ConfigError, match=f"leave out --{name}"):
+            request(TRANSLATION, quick=True, **{name: value})
 
 
 def test_what_is_not_there_is_refused_in_one_line(asked, pretended, data):
@@ -530,8 +533,9 @@ def test_rows_of_summaries_read_a_part_and_write_all():
         for rows in (row_recipes(asked, name) for name in asked.data):
             assert all(one.data.truncate for one in rows.values())
             assert min(one.model.given()["max_len"] for one in rows.values()) >= 100
-            experts = [one.model.given().get("experts") for one in rows.values()]
-            assert experts[-2:] == most
+            models = [one.model.given() for one in rows.values()]
+            assert [one.get("experts") for one in models[-2:]] == most
+            assert [one.get("expert_layers") for one in models[-3:]] == [None, (3,), (3,)]
 
 
 def test_rotary_rows_have_the_base_of_their_data():

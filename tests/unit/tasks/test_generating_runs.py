@@ -14,6 +14,7 @@ from regard.decoding.greedy import token_steps
 from regard.fast.quick import PLAIN
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.interop.ctranslate2_engine import engine_for
+from regard.runs.train import train
 from regard.tasks import generation, translating
 from regard.tasks.generation import framing_for
 from regard.tasks.recipe import recipe_from
@@ -176,6 +177,15 @@ def test_a_coverage_penalty_needs_attention():
     run = translator("sutskever2014", beam=2, coverage_penalty=0.5)
     with pytest.raises(ConfigError, match="needs attention to the source, and this model has none"):
         run.translate("a b")
+
+
+@pytest.mark.parametrize("preset", ["sutskever2014", "bytenet2016"])
+@pytest.mark.parametrize("asked", [{"coverage_penalty": 0.2, "beam": 2}, {"replace_unknown": True}])
+def test_what_goes_by_attention_is_refused_before_the_training(settings, tmp_path, preset, asked):
+    sections = {**settings, "model": {"preset": preset, "d_model": 16}, "decode": asked}
+    with pytest.raises(ConfigError, match=f"decode.{next(iter(asked))} needs attention to the"):
+        train(recipe_from(sections), tmp_path / "run")
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
 @pytest.mark.parametrize("why", ["environment", "recipe"])

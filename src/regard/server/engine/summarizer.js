@@ -33,7 +33,7 @@ export class Summarizer extends Translator {
     const text = truncate || this.file.truncate ? this.cut(document) : document;
     const [n, most] = [this.reader.encode(text).length + 1, this.file.config.max_len];
     if (n > most) {
-      throw new Refusal(`${n} tokens with the end token, but the model reads ${most} (model.max_len); shorten the document, cut it with --truncate (truncate=True), or train with a larger model.max_len`);
+      throw new Refusal(`${n} tokens with the end token, but the model reads ${most} (model.max_len); shorten the document, let summarize cut it (--truncate, truncate=True), or train with a larger model.max_len`);
     }
     if (!this.decode.replace_unknown) this.checkKnown(text);
     return text;
