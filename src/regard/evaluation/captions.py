@@ -50,7 +50,14 @@ def _split(predictions: Sequence[str], references: Several) -> list[tuple[Words,
     ]
 
 
-@metric("cider", title="CIDEr-D", unit="points", better="higher", signature="CIDEr-D, n ≤ 4, σ 6")
+@metric(
+    "cider",
+    title="CIDEr-D",
+    unit="points",
+    better="higher",
+    judges_one=False,
+    signature="CIDEr-D, n ≤ 4, σ 6",
+)
 def cider(predictions: Sequence[str], references: Several) -> float:
     """Mean similarity of TF-IDF n-grams, clipped, times 10; not bounded by 1.
 

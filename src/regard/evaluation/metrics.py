@@ -41,6 +41,8 @@ class Metric:
     takes: Takes = "texts"
     """What predictions and references are."""
     function: Callable[[Any, Any], float] | None = None
+    judges_one: bool = True
+    """Whether one prediction can be judged by itself, without the others of its set."""
     signed: str | Callable[[Sequence[Any]], str] | None = None
 
     def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> float:

@@ -24,7 +24,11 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import check_objective
 from regard.text.tokenizer import Tokenizer
 
-INSTEAD = {"train.batch_size": "set train.batch_tokens, which counts tokens, not texts"}
+INSTEAD = {
+    "train.batch_size": "set train.batch_tokens, which counts tokens, not texts",
+    "train.objective": "a reward compares what is written with a text that is right, and here "
+    "there is none: leave it out",
+}
 """Settings of some tasks -> what to do in all others; else they are left out."""
 DECODER = "decoder."
 """How the name of a target's embedding begins."""

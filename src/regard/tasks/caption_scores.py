@@ -37,7 +37,8 @@ def caption_scores(
 ) -> dict[str, Any]:
     """All scores of what a captioner said of pictures."""
     references = [list(one.captions) for one in examples]
-    scores = computed((*TEST_METRICS, *run.recipe.train.metrics), said, references)
+    asked = run.recipe.train
+    scores = computed((*TEST_METRICS, *asked.metrics, *asked.rewards), said, references)
     scores |= _likelihood(run, examples)
     claims = understood(examples, said, run.recipe.data.language)
     if claims is not None:

@@ -40,6 +40,7 @@ from regard.tasks.translating import (
     TokenScores,
     coming_ids,
     judged,
+    longest_target,
     search_settings,
     searched,
 )
@@ -136,17 +137,12 @@ class CaptionWriter(PictureRun):
     def _source_batches(
         self, pictures: Sequence[Any], size: int, settings: DecodeSettings
     ) -> Iterator[SourceBatch]:
-        first, limit = 0, self._limit(settings.max_len)
+        first, limit = 0, longest_target(self.config, settings.max_len)
         for pixels in self.batches(pictures, size):
             n = len(pixels)
             limits = torch.full((n,), limit, device=self.device)
             yield SourceBatch(pixels, limits, range(first, first + n))
             first += n
-
-    def _limit(self, max_len: int) -> int:
-        """Tokens of a caption, end token included: no more than can be read again."""
-        longest = self.config.longest
-        return max_len if longest is None else min(max_len, longest - 1)
 
     def text(self, hypothesis: Hypothesis) -> str:
         """What a hypothesis says."""
@@ -257,7 +253,7 @@ class CaptionWriter(PictureRun):
 
     def _one(self, seen: Any) -> OneSource:
         settings = self.recipe.decode
-        limit = self._limit(settings.max_len)
+        limit = longest_target(self.config, settings.max_len)
         return OneSource(self.model, self.pixels(seen[None]), limit, self.tokenizer, settings)
 
     def _own(self, seen: Any) -> Sequence[int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, fill, read_weights
+from regard.checkpoints.run_folder import RunFolder, fill, load_config, read_weights
 from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
@@ -24,8 +24,10 @@ from regard.evaluation.metrics import values
 from regard.evaluation.text_metrics import bleu
 from regard.functional.attend import is_drawn
 from regard.inspection.capture import CROSS, kept_outputs, kept_weights, viewpoints
+from regard.models.base import SequenceModel
 from regard.models.captioner import CaptioningConfig, CaptionModel, doubly_stochastic
 from regard.models.presets import build, resolve_for
+from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS, Evaluation, JudgedRun
 from regard.tasks.caption_scores import (
     GALLERY,
@@ -56,16 +58,17 @@ from regard.tasks.pictures import (
     image_size,
 )
 from regard.tasks.recipe import Recipe
+from regard.tasks.rewards import rewarded, without_noise
 from regard.tasks.texts import TEXTS_INSTEAD, Subject, check_data
-from regard.tasks.translating import SourceBatch, searched
+from regard.tasks.translating import SourceBatch, longest_target, searched
 from regard.tasks.verb import TOKEN, Form
 from regard.tasks.verbs import check_side
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import divided
-from regard.training.flops import CallFlops
-from regard.training.losses import Losses
+from regard.training.flops import BACKWARD, CallFlops
+from regard.training.losses import Losses, Objective
 from regard.training.token_loss import TokenLoss
 
 OWN_METRICS = ("bleu", "cider")
@@ -130,7 +133,8 @@ class CaptionValidation:
         self.count = sum(batch.count for batch in self.batches)
         self.examples = list(prepared.data.splits["valid"][:VALID_PICTURES])
         self.settings = prepared.recipe.decode.chosen(beam=1)
-        self.metrics = (*OWN_METRICS, *prepared.recipe.train.metrics)
+        training = prepared.recipe.train
+        self.metrics = (*OWN_METRICS, *training.metrics, *training.rewards)
 
     def __call__(self, model: CaptionModel) -> Mapping[str, float]:
         """``loss``, the metrics of greedy search and, of scenes, how many captions are true."""
@@ -146,9 +150,7 @@ class CaptionValidation:
         """The captions of a part of the set."""
         how, device, n = settings or self.settings, self.prepared.device, len(self.examples)
         pixels = torch.cat([batch.pixels for batch in self.batches])[:n]
-        longest = model.config.longest
-        limit = how.max_len if longest is None else min(how.max_len, longest - 1)
-        limits = torch.full((n,), limit, device=device)
+        limits = torch.full((n,), longest_target(model.config, how.max_len), device=device)
         batches = [
             SourceBatch(pixels[i : i + READ_AT_ONCE], limits[i : i + READ_AT_ONCE], numbers)
             for i in range(0, n, READ_AT_ONCE)
@@ -200,8 +202,22 @@ class PreparedCaptions(PreparedPictures):
         return (self.tokenizer,)
 
     @override
-    def objective(self) -> CaptionLoss:
-        return CaptionLoss(self.recipe, compiled=self.compiled)
+    def objective(self) -> Objective:
+        likelihood = CaptionLoss(self.recipe, compiled=self.compiled)
+
+        def sources(model: SequenceModel, batch: Batch) -> SourceBatch:
+            pixels = likelihood.augmented(batch).pixels
+            limit = longest_target(model.config, self.recipe.decode.max_len)
+            limits = torch.full((len(pixels),), limit, device=pixels.device)
+            return SourceBatch(pixels, limits, batch.numbers)
+
+        return rewarded(
+            self.recipe.train,
+            likelihood,
+            sources=sources,
+            references=[one.captions for one in self.data.splits["train"]],
+            say=self.tokenizer.decode,
+        )
 
     @override
     def validation(self) -> CaptionValidation:
@@ -212,7 +228,12 @@ class PreparedCaptions(PreparedPictures):
         pixels, target = batch.pixels[:1], batch.target_in[:1]
         read = self.reading.training(pixels)
         written = self.formula.training(pixels, target) - read
-        return len(batch.pixels) * read + len(batch.target) * written
+        n_read, n_written = len(batch.pixels), float(len(batch.target))
+        settings = self.recipe.train
+        if settings.rewards:  # for samples, as long as captions: written, then learned from
+            n_written += n_read * settings.samples * (1 + 1 / BACKWARD)
+            read *= 2 + 1 / BACKWARD
+        return n_read * read + n_written * written
 
     @override
     def scored(self, run: CaptionWriter, split: str) -> Evaluation:
@@ -248,7 +269,10 @@ class CaptioningTask(PictureTask):
         "data.language",
         "train.init",
         "train.label_smoothing",
+        "train.likelihood_weight",
         "train.metrics",
+        "train.objective",
+        "train.samples",
         "train.teacher_forcing",
         "train.doubly_stochastic",
         *TEXT_SETTINGS,
@@ -277,10 +301,13 @@ class CaptioningTask(PictureTask):
         torch.manual_seed(recipe.train.seed)
         sizes = {"n_target_vocab": tokenizer.n_vocab, "image_size": image_size(recipe, data)}
         config = resolve_for(self.name, CaptioningConfig, recipe.model, **sizes)
+        config, told = without_noise(config, recipe.train)
         check_memory(config, device)
         model = cast("CaptionModel", build(config))
         _check_term(recipe, model)
         if init is not None and begun is None:  # snapshots hold all weights
+            if recipe.train.rewards:
+                _check_pictures(config, init)
             fill(model, read_weights(init), str(init.weights))
         encoder = _Encoder(tokenizer, config.max_len)
         tables = self.tables(recipe, data, cache, target=encoder, counts="target")
@@ -290,7 +317,7 @@ class CaptioningTask(PictureTask):
             formula=CallFlops(model),
             reading=CallFlops(model, "encode"),
             model=model.to(device),
-            notes=(*data.notes, *encoder.notes),
+            notes=(*data.notes, *encoder.notes, *told),
             device=device,
             tokenizer=tokenizer,
             **tables,
@@ -398,6 +425,22 @@ def _check_term(recipe: Recipe, model: CaptionModel) -> None:
         raise ConfigError(
             f"train.doubly_stochastic is for soft attention, and this model {why}; leave it out"
         )
+
+
+def _check_pictures(config: ModelConfig, init: RunFolder) -> None:
+    """Refuse to reward a run for pictures unlike those that it was trained with.
+
+    Many weights take pictures of any size, and would be filled without a word.
+    """
+    known = load_config(init)
+    for name in ("data.image_size", "model.patch_size"):
+        _, key = name.split(".")
+        was, asked = getattr(known, key, None), getattr(config, key)
+        if was not in (None, asked):
+            raise ConfigError(
+                f"train.init: {init.path} was trained with {key}={was}, and this recipe has "
+                f"{asked}; set {name}={was}"
+            )
 
 
 TASKS.add("captioning")(CaptioningTask())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.core.errors import ConfigError
@@ -15,44 +17,94 @@ from regard.decoding.sampling import Sampler, noise_for, sample
 from regard.evaluation.metrics import METRICS
 from regard.functional.attend import is_drawn
 from regard.models.base import SequenceModel
-from regard.models.settings import SequenceConfig
+from regard.models.settings import Config, without_dropout
 from regard.tasks.recipe import Recipe
-from regard.tasks.translating import length_limits
+from regard.tasks.translating import SourceBatch
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
-from regard.training.expected_reward import Samples
+from regard.training.expected_reward import ExpectedReward, Samples, encoded
+from regard.training.losses import Objective
 from regard.training.settings import LIKELIHOOD, TrainSettings
 
+NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
 Reward = Callable[[str, str], float]
 """What was written, and what is right -> how good it is; more is better."""
+Sources = Callable[[SequenceModel, Batch], SourceBatch]
+"""What a model reads of a batch, and how long its targets may become."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampledTranslations:
-    """Draws some translations of every source of a batch, all in one search, and rewards them."""
+class SampledTexts:
+    """Draws some texts for every source of a batch, all in one search, and rewards them.
+
+    Where several texts are right, a sample earns what the nearest of them gives it.
+    """
 
     n: int
     """Of each source."""
     reward: Reward
-    references: Sequence[str]
-    """The right text of each training example, by its number."""
+    sources: Sources
+    references: Sequence[tuple[str, ...]]
+    """The right texts of each training example, by its number."""
     say: Callable[[Sequence[int]], str]
     """Ids of a target -> its text."""
-    max_len: int
 
     def __call__(self, model: SequenceModel, batch: Batch, rng: torch.Generator) -> Samples:
-        """Samples of the sources (B, S); each comes with its reward."""
-        source = batch.source.repeat_interleave(self.n, dim=0)
-        limits = length_limits(model, batch, self.max_len).repeat_interleave(self.n)
+        """Samples of the sources (B, …); each comes with its reward."""
+        source, limits, numbers = self.sources(model, batch)
+        limits = limits.repeat_interleave(self.n)
         noise = noise_for(limits.tolist(), rng).to(source.device)
-        found = sample(model, source, limits=limits, sampler=Sampler(noise))
-        rows = [[BEGIN_ID, *one.ids, *([END_ID] if one.finished else [])] for one in found]
-        ids = pad_sequence([torch.tensor(row) for row in rows], True, PAD_ID)
-        right = [self.references[number] for number in batch.numbers for _ in range(self.n)]
+        rows = source.repeat_interleave(self.n, dim=0)
+        found = sample(_ReadOnce(model, self.n), rows, limits=limits, sampler=Sampler(noise))
+        texts = [[BEGIN_ID, *one.ids, *([END_ID] if one.finished else [])] for one in found]
+        ids = pad_sequence([torch.tensor(text) for text in texts], True, PAD_ID)
+        right = [self.references[number] for number in numbers for _ in range(self.n)]
         rewards = [
-            self.reward(self.say(one.ids), text) for one, text in zip(found, right, strict=True)
+            max(self.reward(self.say(one.ids), text) for text in several)
+            for one, several in zip(found, right, strict=True)
         ]
         earned = torch.tensor(rewards, device=source.device).view(-1, self.n)
-        return Samples(ids.to(source.device), earned)
+        return Samples(source, ids.to(source.device), earned)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadOnce:
+    """A model that reads a source once for its n targets, whose rows lie side by side."""
+
+    model: SequenceModel
+    n: int
+
+    def __call__(self, source: Tensor, target: Tensor) -> Any:
+        return self.model(source, target)
+
+    def encode(self, source: Tensor) -> Any:
+        return encoded(self.model, source[:: self.n], self.n)
+
+    def start(self, memory: Any) -> Any:
+        return self.model.start(memory)
+
+    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        return self.model.step(ids, memory, state)
+
+
+def rewarded(
+    settings: TrainSettings,
+    likelihood: Objective,
+    *,
+    sources: Sources,
+    references: Sequence[tuple[str, ...]],
+    say: Callable[[Sequence[int]], str],
+) -> Objective:
+    """The likelihood, with the reward of samples beside it where the settings name one."""
+    if not settings.rewards:
+        return likelihood
+    draw = SampledTexts(
+        n=settings.samples,
+        reward=reward_of(settings.objective),
+        sources=sources,
+        references=references,
+        say=say,
+    )
+    return ExpectedReward(settings, likelihood, draw)
 
 
 def reward_of(name: str) -> Reward:
@@ -74,12 +126,13 @@ def check_objective(recipe: Recipe) -> None:
                     "it out, or name a reward such as gleu"
                 )
         return
-    able = [n for n, m in METRICS.items() if m.function is not None and m.takes == "texts"]
+    able = [n for n, m in METRICS.items() if m.function and m.takes == "texts" and m.judges_one]
     known = [LIKELIHOOD, *able]
     if settings.objective not in known:
         hint = did_you_mean(settings.objective, known)
         raise ConfigError(
-            f"unknown train.objective {settings.objective!r}{hint}; known: {', '.join(known)}"
+            f"unknown train.objective {settings.objective!r}{hint}; known: {', '.join(known)}, "
+            "which judge each text by itself"
         )
     if settings.compile is True:
         raise ConfigError(
@@ -88,11 +141,17 @@ def check_objective(recipe: Recipe) -> None:
         )
 
 
-def check_rewarded(config: SequenceConfig) -> None:
-    """Refuse a model that samples otherwise than it learns."""
+def without_noise(config: Config, settings: TrainSettings) -> tuple[Config, tuple[str, ...]]:
+    """The architecture that is trained, and notes on it: whoever is rewarded has no dropout.
+
+    One that samples otherwise than it learns is refused.
+    """
+    if not settings.rewards:
+        return config, ()
     normaliser = getattr(config, "normaliser", "softmax")
     if is_drawn(normaliser):
         raise ConfigError(
             f"model.normaliser={normaliser} draws one key in training and takes the best when it "
             "writes, so that rewards would teach another model; use softmax"
         )
+    return without_dropout(config), (NO_DROPOUT,)

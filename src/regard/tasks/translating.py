@@ -23,6 +23,7 @@ from regard.decoding.settings import DecodeSettings
 from regard.fast.quick import quickened
 from regard.inspection.capture import CROSS, AttentionCalls, Place, viewpoints, watch
 from regard.models.base import SequenceModel
+from regard.models.settings import ModelConfig
 from regard.text.specials import END_ID, PAD_ID
 from regard.training.distributed import divided
 from regard.training.losses import token_log_probs
@@ -336,5 +337,9 @@ def limits_for(model: SequenceModel, lengths: Tensor, max_len: int) -> Tensor:
     Nor longer than the model could read again with a begin token before it, as looking inside does.
     Source lengths (B,), end token included -> target lengths (B,), end token included.
     """
-    longest = max_len if model.config.longest is None else model.config.longest - 1
-    return (3 * lengths + 10).clamp(max=min(max_len, longest))
+    return (3 * lengths + 10).clamp(max=longest_target(model.config, max_len))
+
+
+def longest_target(config: ModelConfig, max_len: int) -> int:
+    """Tokens of a target, end token included: no more than the model could read again."""
+    return max_len if config.longest is None else min(max_len, config.longest - 1)

@@ -38,31 +38,29 @@ from regard.decoding.settings import DecodeSettings
 from regard.evaluation.metrics import values
 from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
-from regard.models.settings import SequenceConfig, without_dropout
+from regard.models.settings import SequenceConfig
 from regard.tasks.base import Evaluation, JudgedRun, Prepared
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
-from regard.tasks.rewards import SampledTranslations, check_rewarded, reward_of
+from regard.tasks.rewards import rewarded, without_noise
 from regard.tasks.sharded import (
     open_pairs,
     shard_tokenizers,
     weights,
 )
-from regard.tasks.translating import check_looking, decode
+from regard.tasks.translating import SourceBatch, check_looking, decode, length_limits
 from regard.tasks.translation_scores import (
     evaluate_split,
 )
 from regard.tasks.translator import Run
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import divided
-from regard.training.expected_reward import ExpectedReward
 from regard.training.flops import BACKWARD, FlopFormula, flop_formula
 from regard.training.losses import Objective
 from regard.training.token_loss import TokenLoss, check_loss_on, reads_packed, records_padded
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
-NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 N_SAMPLES = 8
@@ -188,17 +186,17 @@ class PreparedTranslation(Prepared):
     @override
     def objective(self) -> Objective:
         settings = self.recipe.train
-        likelihood = TokenLoss(settings, compiled=self.compiled)
-        if not settings.rewards:
-            return likelihood
-        draw = SampledTranslations(
-            n=settings.samples,
-            reward=reward_of(settings.objective),
-            references=[pair.target for pair in self.pairs],
+        return rewarded(
+            settings,
+            TokenLoss(settings, compiled=self.compiled),
+            sources=self._sources,
+            references=[(pair.target,) for pair in self.pairs],
             say=self.tokenizers.target.decode,
-            max_len=self.recipe.decode.max_len,
         )
-        return ExpectedReward(settings, likelihood, draw)
+
+    def _sources(self, model: SequenceModel, batch: Batch) -> SourceBatch:
+        limits = length_limits(model, batch, self.recipe.decode.max_len)
+        return SourceBatch(batch.source, limits, batch.numbers)
 
     @override
     def validation(self) -> TranslationValidation:
@@ -286,9 +284,7 @@ def prepare_translation(
         shared_vocab=tokenizers.shared,
     )
     check_loss_on(recipe.data.loss_on, config, recipe.train)
-    if recipe.train.rewards:
-        check_rewarded(config)
-        config = without_dropout(config)
+    config, told = without_noise(config, recipe.train)
     check_memory(config, device)
     model = build(config)
     check_looking(model, recipe.decode)
@@ -304,7 +300,6 @@ def prepare_translation(
         train = _sharded(recipe, records, *how)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
-    told = (NO_DROPOUT,) if recipe.train.rewards else ()
     return kind(
         recipe=recipe,
         data=data,

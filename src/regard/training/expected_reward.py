@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.data.batch import Batch
@@ -34,6 +34,8 @@ PART = 4
 class Samples(NamedTuple):
     """k targets for each of B sources; those of one source lie side by side."""
 
+    source: Tensor
+    """(B, …): as the model has read them."""
     ids: Tensor
     """(B·k, 1 + T): from the begin token on, up to the end token or the limit, then padding."""
     rewards: Tensor
@@ -45,7 +47,7 @@ Draw = Callable[[SequenceModel, Batch, torch.Generator], Samples]
 
 
 class ExpectedReward(Objective):
-    """``likelihood``: α times the loss of the right targets. ``rl``: minus the expected reward.
+    """``likelihood``: α times the losses of the right targets. ``rl``: minus the expected reward.
 
     Sums over sentences, as the paper has them. The value of ``rl`` is minus the mean reward of the
     samples; its gradient is the estimate. All that is random comes from torch's default generator,
@@ -63,8 +65,9 @@ class ExpectedReward(Objective):
         with torch.no_grad():
             samples = self.draw(model, batch, rng)
         model.train()
-        reward = reward_loss(target_log_probs(model, batch.source, samples.ids), samples.rewards)
-        counts = {"likelihood": batch.count, "rl": len(batch.source)}
+        log_probs = target_log_probs(model, samples.source, samples.ids)
+        reward = reward_loss(log_probs, samples.rewards)
+        counts = {"likelihood": batch.count, "rl": len(samples.source)}
         return Losses({"likelihood": right, "rl": reward}, counts)
 
     def begin_update(self, step: int) -> None:
@@ -91,7 +94,7 @@ def reward_loss(log_prob: Tensor, rewards: Tensor) -> Tensor:
 
 
 def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
-    """The log-probability that each target (B·k, 1 + T) is sampled, for sources (B, S) -> (B·k,).
+    """The log-probability that each target (B·k, 1 + T) is sampled, for sources (B, …) -> (B·k,).
 
     Padding and the begin token are never sampled: the others share their probability. Where there
     are many samples, they are read in parts, and again in the backward pass: all at once would take
@@ -108,14 +111,19 @@ def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tenso
 def _read_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
     """The same at once, but for logits: these are made for as many targets as there are sources."""
     n = len(ids) // len(source)
-    with _without_noise(model):
-        memory = model.encode(source)
-        memory = memory.select(torch.arange(len(ids), device=ids.device) // n)
+    with _as_sampled(model):
+        memory = encoded(model, source, n)
         states, _ = model.read(ids[:, :-1], memory, model.start(memory))
     weight, bias = model.output()
     parts = zip(states.split(len(source)), ids[:, 1:].split(len(source)), strict=True)
     found = [_checkpointed(_log_probs, part, weight, bias, wanted) for part, wanted in parts]
     return torch.cat(found)
+
+
+def encoded(model: SequenceModel, source: Tensor, n: int) -> Any:
+    """The memory of n targets for each of the sources (B, …), side by side: B·n rows."""
+    rows = torch.arange(len(source) * n, device=source.device)
+    return model.encode(source).select(rows // n)
 
 
 def _checkpointed(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
@@ -125,16 +133,17 @@ def _checkpointed(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
 
 
 @contextmanager
-def _without_noise(model: SequenceModel) -> Iterator[None]:
-    """Gates of experts choose as they did when samples were drawn."""
-    gates = [one for one in model.modules() if isinstance(one, Gate) and one.training]
-    for gate in gates:
-        gate.eval()
+def _as_sampled(model: SequenceModel) -> Iterator[None]:
+    """Gates of experts choose, and batch norms scale, as they did when samples were drawn."""
+    kinds = (Gate, nn.BatchNorm2d)
+    changed = [one for one in model.modules() if isinstance(one, kinds) and one.training]
+    for one in changed:
+        one.eval()
     try:
         yield
     finally:
-        for gate in gates:
-            gate.train()
+        for one in changed:
+            one.train()
 
 
 def _log_probs(states: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor) -> Tensor:

@@ -14,9 +14,11 @@ from systems import system
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs
 from regard.decoding.sampling import Sampler, noise_for, sample
-from regard.models.presets import presets_for
+from regard.models.captioner import CaptioningConfig
+from regard.models.presets import ModelSettings, build, presets_for, resolve_for
 from regard.models.settings import SequenceConfig
-from regard.tasks.rewards import SampledTranslations
+from regard.tasks.rewards import SampledTexts
+from regard.tasks.translating import SourceBatch
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.training.expected_reward import ExpectedReward, Samples, reward_loss, target_log_probs
 from regard.training.settings import TrainSettings
@@ -38,6 +40,28 @@ def shaken(preset):
     return model.train()
 
 
+CAPTIONERS = {
+    "tell": {"decoder": "tell", "encoder": "conv"},
+    "attend, batch norm": {"encoder": "stem", "positions": "sinusoidal", "query": "current"},
+    "transformer": {"preset": "transformer-captioner", "n_layers": 1, "n_heads": 2, "d_ff": 16},
+}
+PICTURES = torch.randint(0, 256, (3, 3, 16, 16), generator=torch.Generator().manual_seed(2))
+
+
+def captioner(kind):
+    """In training, its batch norms having seen some pictures."""
+    settings = {"preset": "show-attend-tell2015", "d_model": 12, "dropout": 0.0, "max_len": 24}
+    settings = ModelSettings(**{**settings, **CAPTIONERS[kind]})
+    sizes = {"n_target_vocab": N_VOCAB, "image_size": 16}
+    torch.manual_seed(1)
+    model = build(resolve_for("captioning", CaptioningConfig, settings, **sizes)).double().train()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+        model.encode(PICTURES.double() / 255)
+    return model
+
+
 def reward(ids):
     """Something that differs for every output."""
     return sum((t + 1) * (token - 1) for t, token in enumerate(ids)) % 7 / 7
@@ -50,9 +74,9 @@ def batch(n=1):
     return collate_pairs([Example(SOURCE, (5, 4))] * n)
 
 
-def probabilities(model):
+def probabilities(model, source=None):
     """(Y,): of every output, by plain forwards, one softmax a token over what may be sampled."""
-    source, found = batch().source, []
+    source, found = batch().source if source is None else source, []
     may = [i for i in range(N_VOCAB) if i not in (PAD_ID, BEGIN_ID)]
     for ids in OUTPUTS:
         logits = model(source, torch.tensor([[BEGIN_ID, *ids[:-1]]]))[0]
@@ -84,6 +108,21 @@ def test_samples_have_the_log_probability_of_a_plain_forward(preset):
     torch.testing.assert_close(found, wanted.log(), rtol=0, atol=1e-9)
     assert wanted.sum().item() == pytest.approx(1, abs=1e-9)
     got = gradient((found * REWARDS).sum(), model)
+    torch.testing.assert_close(got, gradient((wanted.log() * REWARDS).sum(), model))
+
+
+@pytest.mark.parametrize("kind", CAPTIONERS)
+def test_a_captioner_in_training_learns_what_it_sampled_in_evaluation(kind):
+    """Whatever other pictures a batch has: a batch norm that learns would mix them."""
+    model, pixels = captioner(kind), PICTURES.double() / 255
+    before = {name: x.clone() for name, x in model.named_buffers()}
+    found = target_log_probs(model, pixels, padded(OUTPUTS * 3)).view(3, -1)
+    got = gradient((found * REWARDS).sum(), model)
+    assert all(x.equal(before[name]) for name, x in model.named_buffers())
+    assert all(one.training for one in model.modules())
+    model.eval()
+    wanted = torch.stack([probabilities(model, one[None]) for one in pixels])
+    torch.testing.assert_close(found, wanted.log(), rtol=0, atol=1e-9)
     torch.testing.assert_close(got, gradient((wanted.log() * REWARDS).sum(), model))
 
 
@@ -128,12 +167,17 @@ def test_over_all_draws_the_gradient_is_that_of_the_expected_reward(k):
     assert -total.item() == pytest.approx((chances * REWARDS).sum().item())
 
 
-RIGHT = ["5 4", "3", *["5 4"] * 198]
+RIGHT = [("5 4",), ("3",), *[("5 4",)] * 198]
 
 
-def drawing(reward, n):
+def drawing(reward, n, right=RIGHT):
     say = lambda ids: " ".join(map(str, ids))  # noqa: E731
-    return SampledTranslations(n=n, reward=reward, references=RIGHT, say=say, max_len=LIMIT)
+    return SampledTexts(n=n, reward=reward, sources=sources, references=right, say=say)
+
+
+def sources(_model, batch):
+    limits = torch.full((len(batch.source),), LIMIT)
+    return SourceBatch(batch.source, limits, batch.numbers)
 
 
 @pytest.mark.parametrize("preset", ["transformer", "bahdanau2015"])
@@ -155,7 +199,7 @@ def test_each_source_is_compared_with_its_own_samples():
     model = shaken("luong2015")
     ids = padded([OUTPUTS[5], OUTPUTS[1], OUTPUTS[8], OUTPUTS[0]])
     rewards = torch.tensor([[0.5, 0.25], [1.0, 0.0]], dtype=torch.float64)
-    draw = lambda *_: Samples(ids, rewards)  # noqa: E731
+    draw = lambda *_: Samples(batch(2).source, ids, rewards)  # noqa: E731
     losses = objective(draw, likelihood_weight=0.3, label_smoothing=0.0)(model, batch(2))
     assert losses.sums["rl"].item() == pytest.approx(-(0.375 + 0.5))
     assert losses.counts == {"likelihood": 6, "rl": 2}
@@ -209,6 +253,20 @@ def test_samples_are_those_of_a_search_with_all_rows_in_it():
     earned = [float(one.ids == ids) for one, ids in zip(found, right, strict=True)]
     assert samples.rewards.flatten().tolist() == earned
     assert 0 < sum(earned) < 60
+
+
+def test_a_sample_earns_what_the_nearest_right_text_gives():
+    model, rng = shaken("transformer").eval(), torch.Generator().manual_seed(3)
+    said = []
+
+    def close(text, right):
+        said.append((text, right))
+        return {"5 4": 0.25, "3": 0.75, "4": 0.125}[right]
+
+    found = drawing(close, 2, right=[("5 4", "3", "4"), ("4",)])(model, batch(2), rng)
+    assert found.rewards.tolist() == [[0.75, 0.75], [0.125, 0.125]]
+    assert [right for _, right in said] == ["5 4", "3", "4"] * 2 + ["4"] * 2
+    assert found.source.equal(batch(2).source)
 
 
 @pytest.mark.parametrize("preset", ["moe2017", "gnmt2016"])
