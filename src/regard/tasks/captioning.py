@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, fill, load_config, read_weights
+from regard.checkpoints.run_folder import RunFolder, load_config
 from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
@@ -41,8 +41,10 @@ from regard.tasks.examples import EXAMPLES
 from regard.tasks.opening import (
     SHARED,
     TOKENIZER_FILES,
+    begin_as,
     check_memory,
     check_vocabulary,
+    initial_run,
     load_tokenizer,
     open_run,
 )
@@ -291,7 +293,7 @@ class CaptioningTask(PictureTask):
         cache: Path | None = None,
     ) -> PreparedCaptions:
         data = self.load_data(recipe)
-        init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+        init = initial_run(recipe, begun)
         known = begun or (None if init is None else init.path)  # weights there know no other ids
         if known is None:
             texts = [text for one in data.splits["train"] for text in one.captions]
@@ -305,10 +307,10 @@ class CaptioningTask(PictureTask):
         check_memory(config, device)
         model = cast("CaptionModel", build(config))
         _check_term(recipe, model)
-        if init is not None and begun is None:  # snapshots hold all weights
+        if init is not None:
             if recipe.train.rewards:
                 _check_pictures(config, init)
-            fill(model, read_weights(init), str(init.weights))
+            begin_as(model, config, init)
         encoder = _Encoder(tokenizer, config.max_len)
         tables = self.tables(recipe, data, cache, target=encoder, counts="target")
         return PreparedCaptions(

@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from torch import nn
 
 from regard.checkpoints.environment import plugin_changes
-from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.checkpoints.run_folder import (
+    RunFolder,
+    fill,
+    load_config,
+    load_model,
+    read_weights,
+)
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.numbers import counted, mentioned
 from regard.core.plugins import load_plugins
@@ -314,6 +321,37 @@ def load(
     for change in plugin_changes(RunFolder(Path(path))):
         print(f"regard: {change}", file=sys.stderr, flush=True)
     return run
+
+
+def initial_run(recipe: Recipe, begun: Path | None = None) -> RunFolder | None:
+    """The run that a training starts from (``train.init``), which must be there.
+
+    A training that was ``begun`` has weights of its own, whatever became of that run.
+    """
+    if recipe.train.init is None or begun is not None:
+        return None
+    init = RunFolder(Path(recipe.train.init))
+    try:
+        load_config(init)
+    except CheckpointError as error:
+        raise CheckpointError(f"train.init: {error}") from None
+    return init
+
+
+def begin_as(model: nn.Module, config: ModelConfig, init: RunFolder) -> None:
+    """Give a model the weights of a run, which must be of the same family and sizes."""
+    family = load_config(init).family
+    if family != config.family:
+        raise ConfigError(
+            f"train.init: {init.path} holds a model of the family {family!r}, and the recipe asks "
+            f"for one of {config.family!r}; give the section model the settings of that run"
+        )
+    try:
+        fill(model, read_weights(init), str(init.weights))
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"train.init: {error}; give the section model the settings of that run"
+        ) from None
 
 
 class OtherTaskError(ConfigError):

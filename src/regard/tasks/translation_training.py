@@ -11,7 +11,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, fill, read_weights
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.data.examples import (
@@ -40,7 +39,14 @@ from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
 from regard.tasks.base import Evaluation, JudgedRun, Prepared
-from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
+from regard.tasks.opening import (
+    Tokenizers,
+    begin_as,
+    check_memory,
+    initial_run,
+    load_tokenizers,
+    train_tokenizers,
+)
 from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import rewarded, without_noise
 from regard.tasks.sharded import (
@@ -268,7 +274,7 @@ def prepare_translation(
     given. Another task says which ``records`` it reads and what becomes of long ones.
     """
     data, shards = load_records(recipe.data, records), recipe.data.shards
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+    init = initial_run(recipe, begun)
     known = begun or (None if init is None else init.path)  # the weights there know no other ids
     if known is not None:
         tokenizers = load_tokenizers(known)
@@ -288,8 +294,8 @@ def prepare_translation(
     check_memory(config, device)
     model = build(config)
     check_looking(model, recipe.decode)
-    if init is not None and begun is None:  # snapshots hold all weights
-        fill(model, read_weights(init), str(init.weights))
+    if init is not None:
+        begin_as(model, config, init)
     cache = cache if recipe.data.world is None else None  # a world is made again as fast
     rule = long_lines or recipe.data.long_lines
     how = (tokenizers, config.max_len, rule)

@@ -9,6 +9,7 @@ from language_models import same_weights
 from safetensors.torch import load_file
 from text_runs import WRITE, language
 
+from regard.core.errors import RegardError
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
 
@@ -52,3 +53,23 @@ def test_what_became_of_the_first_run_does_not_matter(raw, fate, tmp_path):
 def newest(out):
     """The snapshot of the last step, so that something is left to do."""
     return [max((out / "checkpoints").iterdir(), key=lambda path: path.name)]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ({"preset": "bahdanau2015"}, "of the family 'transformer', and the recipe asks for one of"),
+        ({"n_layers": 2}, "does not belong to this model: missing encoder.layers.1"),
+    ],
+)
+def test_a_run_of_another_shape_is_no_beginning(settings, run_path, tmp_path, model, told):
+    widths = {"d_model": 32} if "preset" in model else settings["model"]
+    asked = short({**settings, "model": {**widths, **model}}, init=str(run_path))
+    with pytest.raises(RegardError, match=f"^train.init: .*{told}.*; give the section model the"):
+        train(asked, tmp_path / "run")
+
+
+def test_a_beginning_that_is_not_there_is_named(settings, tmp_path):
+    asked = short(settings, init=str(tmp_path / "nowhere"))
+    with pytest.raises(RegardError, match=r"^train.init: there is no run folder \S+/nowhere$"):
+        train(asked, tmp_path / "run")
