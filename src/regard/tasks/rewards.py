@@ -42,7 +42,7 @@ class SampledTranslations:
     def __call__(self, model: SequenceModel, batch: Batch, rng: torch.Generator) -> Samples:
         """Samples of the sources (B, S); each comes with its reward."""
         source = batch.source.repeat_interleave(self.n, dim=0)
-        limits = length_limits(model, batch, self.max_len).repeat_interleave(self.n)
+        limits = length_limits(model, batch.source, self.max_len).repeat_interleave(self.n)
         noise = noise_for(limits.tolist(), rng).to(source.device)
         found = sample(model, source, limits=limits, sampler=Sampler(noise))
         rows = [[BEGIN_ID, *one.ids, *([END_ID] if one.finished else [])] for one in found]
