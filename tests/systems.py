@@ -51,15 +51,20 @@ def has_blocks(preset):
     return issubclass(FAMILIES[PRESETS[preset].family].config, BlocksConfig)
 
 
-def system(preset, *, n_vocab=13, **changes):
-    """A fresh model of a preset in evaluation, float32; the same one at each call."""
+def system(preset, *, n_vocab=13, n_source_vocab=None, **changes):
+    """A fresh model of a preset in evaluation, float32; the same one at each call.
+
+    With a source vocabulary of its own it shares none.
+    """
     sizes = {"d_model": 12, "max_len": 24, "half_width": 2}
     if has_blocks(preset):
         sizes |= {"n_layers": 3 if preset == "dmca2018" else 2, "n_heads": 3, "d_ff": 20}
     known = FAMILIES[PRESETS[preset].family].config.model_fields
     sizes = {name: size for name, size in sizes.items() if name in known}
     settings = ModelSettings(preset=preset, **{**sizes, **changes})
-    config = resolve(settings, n_source_vocab=n_vocab, n_target_vocab=n_vocab, shared_vocab=True)
+    shared = n_source_vocab is None
+    n_source = n_vocab if shared else n_source_vocab
+    config = resolve(settings, n_source_vocab=n_source, n_target_vocab=n_vocab, shared_vocab=shared)
     torch.manual_seed(1)
     return build(config).eval()
 

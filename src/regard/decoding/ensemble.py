@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.steps import log_probs
+from regard.text.specials import END_ID, PAD_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,56 @@ def mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     return each.logsumexp(dim=0) - math.log(len(logits))
 
 
-class Ensemble(nn.Module):
-    """Generators of one target vocabulary that read the same sources, as one generator."""
+def joined_source(each: Sequence[Sequence[int]], starts: Sequence[int]) -> list[int]:
+    """One text's ids as each member reads it -> one source: each member's ids from its start on.
 
-    def __init__(self, members: Sequence[nn.Module], config: Any = None) -> None:
+    >>> joined_source([[4], [4, 5]], starts=(0, 10))
+    [4, 14, 15]
+    """
+    return [start + i for start, ids in zip(starts, each, strict=True) for i in ids]
+
+
+def split_sources(source: Tensor, starts: Sequence[int]) -> list[Tensor]:
+    """Joined sources (B, S), each with its end token -> what each member reads (B, S_m).
+
+    >>> split_sources(torch.tensor([[4, 14, 15, 2]]), starts=(0, 10))
+    [tensor([[4, 2]]), tensor([[4, 5, 2]])]
+    """
+    spoken = (source != PAD_ID) & (source != END_ID)
+    places = torch.arange(source.shape[1], device=source.device)
+
+    def read(start: int, end: float) -> Tensor:
+        own = spoken & (source >= start) & (source < end)
+        own_first = own.int().argsort(dim=1, descending=True, stable=True)
+        ids, lengths = (source - start).gather(1, own_first), own.sum(dim=1, keepdim=True)
+        ids = ids.masked_fill(places == lengths, END_ID).masked_fill(places > lengths, PAD_ID)
+        return ids[:, : int(lengths.max()) + 1]
+
+    return list(map(read, starts, (*starts[1:], math.inf)))
+
+
+class Ensemble(nn.Module):
+    """Generators of one target vocabulary, as one generator."""
+
+    def __init__(
+        self, members: Sequence[nn.Module], config: Any = None, source_starts: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
         self.config = config
         """What is true of all members, such as their vocabulary and the longest text they take."""
+        self.source_starts = tuple(source_starts)
+        """Where each member's ids begin in a joined source; none where all read the same ids."""
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Source (B, …), target ids (B, T) -> log-probabilities (B, T, V)."""
-        return mean_log_probs([member(source, target) for member in self.members])
+        pairs = zip(self._generators(), self._sources(source), strict=True)
+        return mean_log_probs([member(read, target) for member, read in pairs])
 
     def encode(self, source: Tensor) -> MemberValues:
         """Source (B, …) -> what each member remembers of it."""
-        return MemberValues(tuple(one.encode(source) for one in self._generators()))
+        pairs = zip(self._generators(), self._sources(source), strict=True)
+        return MemberValues(tuple(member.encode(read) for member, read in pairs))
 
     def start(self, memory: MemberValues) -> MemberValues:
         """The states before the first target token."""
@@ -69,6 +104,12 @@ class Ensemble(nn.Module):
         each = zip(self._generators(), memory.values, state.values, strict=True)
         logits, states = zip(*(one.step(ids, *values) for one, *values in each), strict=True)
         return mean_log_probs(logits), MemberValues(states)
+
+    def _sources(self, source: Tensor) -> list[Tensor]:
+        """What each member reads."""
+        if not self.source_starts:
+            return [source] * len(self.members)
+        return split_sources(source, self.source_starts)
 
     def _generators(self) -> list[Any]:
         return list(self.members)

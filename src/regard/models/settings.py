@@ -106,7 +106,7 @@ class SequenceConfig(ModelConfig):
 
 
 class EnsembleConfig(SequenceConfig):
-    """Of several models with the same vocabularies that write one target together."""
+    """Of several models with the same target vocabulary that write one target together."""
 
     family: Literal["ensemble"] = "ensemble"
     members: tuple[SerializeAsAny[SequenceConfig], ...]

@@ -266,7 +266,7 @@ def _checked_lines(service: Service, texts: Iterable[str], each: int = 1) -> lis
         raise RefusedError(422, why)
     for line in lines:
         check_source(service.run, service.limits.tokens, line)
-    n, most = sum(map(len, map(service.run.tokenizers.source.encode, lines))), service.limits
+    n, most = sum(map(len, service.run.source_ids(lines))), service.limits
     if n * each > most.new_tokens:
         why = f"{n:,} tokens in {each} versions are {n * each:,}, and one request may ask for"
         remedy = "send fewer lines at once, or ask for fewer alternatives"
@@ -311,7 +311,7 @@ def greedy_events(run: Run, source: str) -> Iterator[Event]:
         if not line.strip():
             continue
         ids: list[int] = []
-        read = run.tokenizers.source.encode(line)
+        (read,) = run.source_ids([line])
         for number in target_ids(run.model, read, greedy, device=run.device) if read else ():
             ids.append(number)
             token = run.tokenizers.target.tokens([number])[0]

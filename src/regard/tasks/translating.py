@@ -81,7 +81,7 @@ def decode(
     batches = (
         SourceBatch(
             batch.source.to(device),
-            length_limits(model, batch, settings.max_len).to(device),
+            length_limits(model, batch.source, settings.max_len).to(device),
             batch.numbers,
         )
         for batch in _decode_batches(examples, batch_tokens, each, device)
@@ -235,7 +235,7 @@ def target_ids(
     The first are those of the prefix.
     """
     batch = collate_pairs([Example(source, ())])
-    limits = length_limits(model, batch, settings.max_len).to(device)
+    limits = length_limits(model, batch.source, settings.max_len).to(device)
     alone = SourceBatch(batch.source.to(device), limits, (0,))
     return coming_ids(model, alone, settings, prefix=prefix, dropped=dropped)
 
@@ -326,9 +326,10 @@ def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
     )
 
 
-def length_limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:
-    """``limits_for`` the sources of a batch."""
-    return limits_for(model, (batch.source != PAD_ID).sum(dim=1), max_len)
+def length_limits(model: SequenceModel, source: Tensor, max_len: int) -> Tensor:
+    """``limits_for`` sources (B, S); of an ensemble by the ids that its first member reads."""
+    read = (source != PAD_ID) & (source < model.config.n_source_vocab)
+    return limits_for(model, read.sum(dim=1), max_len)
 
 
 def limits_for(model: SequenceModel, lengths: Tensor, max_len: int) -> Tensor:

@@ -271,8 +271,9 @@ class TranslationTask(TextTask):
     @override
     def check_look(self, run: Run, at_most: int, source: str, **more: Any) -> None:
         texts = (source, more.get("target") or "")
-        for tokenizer, text in zip(self.tokenizers(run), texts, strict=True):
-            check_side(run, at_most, tokenizer, text, able="can be looked at")
+        for member in run.members:
+            for tokenizer, text in zip(self.tokenizers(member), texts, strict=True):
+                check_side(member, at_most, tokenizer, text, able="can be looked at")
 
     @override
     def given_subject(self, run: Run, texts: Sequence[str], name: str, n: int) -> Subject:

@@ -201,7 +201,7 @@ class PreparedTranslation(Prepared):
         )
 
     def _sources(self, model: SequenceModel, batch: Batch) -> SourceBatch:
-        limits = length_limits(model, batch, self.recipe.decode.max_len)
+        limits = length_limits(model, batch.source, self.recipe.decode.max_len)
         return SourceBatch(batch.source, limits, batch.numbers)
 
     @override

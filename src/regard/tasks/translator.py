@@ -16,8 +16,7 @@ from typing_extensions import override
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
 from regard.core.numbers import counted, mentioned
-from regard.data.examples import encode_pairs
-from regard.data.records import Pair
+from regard.data.examples import Example
 from regard.decoding.ensemble import members_of
 from regard.decoding.greedy import Dropped, Ended
 from regard.decoding.hypothesis import Hypothesis
@@ -45,7 +44,7 @@ from regard.tasks.translating import (
     Engine,
     TokenScores,
     decode,
-    limits_for,
+    length_limits,
     search_settings,
     target_ids,
     token_scores,
@@ -172,6 +171,15 @@ class Run(TrainedRun):
     def kind(self) -> str:
         return self.recipe.data.direction
 
+    @property
+    def members(self) -> tuple[Run, ...]:
+        """The runs of an ensemble; any other run is the only one."""
+        return (self,)
+
+    def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text as the model reads it, without the end token."""
+        return self.tokenizers.source.encode_batch(list(texts))
+
     def __str__(self) -> str:
         facts = {
             "folder": self.folder.path,
@@ -254,7 +262,7 @@ class Run(TrainedRun):
         temperature, ``top_k``, ``top_p`` and a seed.
         """
         settings = search_settings(self.recipe.decode, beam=beam, n_best=n_best, **sampling)
-        sources = self.tokenizers.source.encode_batch(list(texts))
+        sources = self.source_ids(texts)
         spoken = [i for i, source in enumerate(sources) if source]
         say, stops = self.tokenizers.target.decode, stop_words(stop)
         ended: Ended | None = (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
@@ -282,7 +290,7 @@ class Run(TrainedRun):
         It begins with the ``prefix`` and ends before the first ``stop``.
         """
         settings = self.recipe.decode.chosen(beam=1, seed=seed, **sampling)
-        source = self.tokenizers.source.encode(one_text(text))
+        (source,) = self.source_ids([one_text(text)])
         if not source:
             return iter(())
         (begun,) = self._prefixes(one_text(prefix), [text], [source])
@@ -305,7 +313,7 @@ class Run(TrainedRun):
         for text, source, ids in zip(texts, sources, found, strict=True):
             if not (source and ids):
                 continue
-            limit = int(limits_for(self.model, torch.tensor(len(source) + 1), most))
+            limit = int(length_limits(self.model, torch.tensor([[*source, END_ID]]), most))
             if len(ids) >= limit:
                 raise DataError(
                     f"prefix: it has {counted(len(ids), 'token')}, but the translation of "
@@ -336,8 +344,8 @@ class Run(TrainedRun):
         """How the model judges every token of each target, the end token included."""
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} sources but {len(targets)} targets; pair them up")
-        pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
-        examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
+        written = self.tokenizers.target.encode_batch(list(targets))
+        examples = list(map(Example, self.source_ids(sources), written))
         return token_scores(self.model, examples, device=self.device) if examples else []
 
     def explain(self, source: str, target: str | None = None, edit: Any = ()) -> Look:
@@ -417,7 +425,7 @@ class Run(TrainedRun):
 
     def _read(self, source: str, purpose: str) -> list[int]:
         """The ids of a text, without the end token."""
-        read = self.tokenizers.source.encode(source)
+        (read,) = self.source_ids([source])
         if not read and source.strip():
             raise DataError(self.nothing_known(source))
         if not read:
@@ -427,7 +435,7 @@ class Run(TrainedRun):
     def _sentence(self, read: Sequence[int]) -> OneSource:
         words, settings = self.tokenizers.target, self.recipe.decode
         source = torch.tensor([[*read, END_ID]], device=self.device)
-        limit = int(limits_for(self.model, torch.tensor(len(read) + 1), settings.max_len))
+        limit = int(length_limits(self.model, source, settings.max_len))
         return OneSource(self.model, source, limit, words, settings)
 
     def _no_warnings(self) -> LengthWarnings:

@@ -137,7 +137,8 @@ def check_side(run: Any, at_most: int, tokenizer: Any, text: str, *, able: str =
 
 def check_source(run: Any, at_most: int, text: str) -> None:
     """The same of a source, which also needs a word that the translator knows."""
-    check_side(run, at_most, run.tokenizers.source, text)
+    for member in run.members:
+        check_side(member, at_most, member.tokenizers.source, text)
     if (why := run.unreadable(text)) is not None:
         raise DataError(why)
 
