@@ -164,7 +164,7 @@ class Recurrence(nn.Module):
     """x (B, T, d_in) -> (B, T, D), or (B, T, 2D) when read in both directions.
 
     An LSTM whose memory is wider than what it tells has ``d_out``: h = W (o ∘ tanh(c)) is so wide
-    (Sak et al. 2014).
+    (Sak et al. 2014). Its forget gates begin open, unless ``remembers`` is False.
     """
 
     def __init__(
@@ -177,6 +177,7 @@ class Recurrence(nn.Module):
         bidirectional: bool = False,
         dropout: float = 0.0,
         d_out: int | None = None,
+        remembers: bool = True,
     ) -> None:
         super().__init__()
         self.kind = CELLS[cell]
@@ -190,7 +191,7 @@ class Recurrence(nn.Module):
             dropout=dropout if n_layers > 1 else 0.0,
             **({} if d_out is None else {"proj_size": d_out}),
         )
-        if self.kind.has_c:
+        if self.kind.has_c and remembers:
             biases = dict(self.inner.named_parameters())
             for name in [name for name in biases if name.startswith("bias_ih")]:
                 open_forget_gates(biases[name], biases[name.replace("_ih", "_hh")])

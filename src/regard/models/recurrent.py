@@ -83,6 +83,11 @@ class RecurrentConfig(RecurrentWordsConfig):
         """Width of the encoder's states."""
         return self.d_model * (2 if self.bidirectional else 1)
 
+    @property
+    def compares_states(self) -> bool:
+        """Whether attention compares the decoder's states with the encoder's as they are."""
+        return self.decoder == "plain" and self.score is not None
+
 
 @dataclass(frozen=True, slots=True)
 class RecurrentMemory:
@@ -114,6 +119,27 @@ class RecurrentState:
         return RecurrentState(self.cell.select(rows), self.fed.index_select(0, rows), self.length)
 
 
+def _recurrence(config: RecurrentConfig, d_in: int, *, bidirectional: bool = False) -> Recurrence:
+    """The stack of cells of an encoder or a decoder, with fresh weights that carry the source.
+
+    Where states are compared as they are, they must tell places apart: with open forget gates and
+    large inputs neighbours are alike, the last state carries all that is needed, and attention is
+    never learned. These begin as torch has them.
+    """
+    layers = Recurrence(
+        config.cell,
+        d_in,
+        config.d_model,
+        n_layers=config.n_layers,
+        bidirectional=bidirectional,
+        dropout=config.dropout,
+        remembers=not config.compares_states,
+    )
+    if not config.compares_states:
+        begin_orthogonal(layers)
+    return layers
+
+
 class RecurrentEncoder(nn.Module):
     """Source ids to states."""
 
@@ -122,15 +148,7 @@ class RecurrentEncoder(nn.Module):
         self.reverse_source = config.reverse_source
         self.tokens = nn.Embedding(config.n_source_vocab, config.d_model)
         self.dropout = Dropout(config.dropout)
-        self.recurrence = Recurrence(
-            config.cell,
-            config.d_model,
-            config.d_model,
-            n_layers=config.n_layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
-        )
-        begin_orthogonal(self.recurrence)
+        self.recurrence = _recurrence(config, config.d_model, bidirectional=config.bidirectional)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, CellState]:
         """ids (B, S), mask (B, S) -> states (B, S, d_memory) and the last one."""
@@ -150,11 +168,7 @@ class LuongDecoder(nn.Module):
         self.input_feeding = config.input_feeding
         self.tokens = word_table(config.n_target_vocab, d, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
-        d_in = 2 * d if config.input_feeding else d
-        self.recurrence = Recurrence(
-            config.cell, d_in, d, n_layers=config.n_layers, dropout=config.dropout
-        )
-        begin_orthogonal(self.recurrence)
+        self.recurrence = _recurrence(config, 2 * d if config.input_feeding else d)
         attends = config.score is not None
         attention = MemoryAttention(d, config.d_memory, **config.attention) if attends else None
         self.cross_attention = attention

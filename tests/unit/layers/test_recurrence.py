@@ -8,6 +8,8 @@ from regard.layers.context_cells import ContextCell, ContextGRU, ContextLSTM
 from regard.layers.recurrence import BothWays, CellState, Recurrence, begin_orthogonal, turned_round
 from regard.models.captioner import Captioner, CaptionerConfig
 from regard.models.memory_network import TapeCell
+from regard.models.presets import build
+from regard.models.recurrent import RecurrentConfig
 
 KINDS = [
     {"cell": "lstm"},
@@ -166,6 +168,16 @@ def test_every_fresh_lstm_begins_by_remembering():
         assert gates
         for bias in gates:
             torch.testing.assert_close(bias, torch.ones_like(bias))
+
+
+def test_states_that_are_compared_as_they_are_begin_as_torchs():
+    sizes = {"n_source_vocab": 9, "n_target_vocab": 9, "d_model": 4, "decoder": "plain"}
+    plain, attending = (RecurrentConfig(**sizes, score=score) for score in (None, "dot"))
+    assert (plain.compares_states, attending.compares_states) == (False, True)
+    assert all((bias == 1).all() for bias in forget_gates(build(plain)))
+    for recurrence in (build(attending).encoder.recurrence, build(attending).decoder.recurrence):
+        weights = recurrence.inner.state_dict().values()
+        assert all(weight.abs().max() <= 4**-0.5 for weight in weights)  # d_model^-0.5
 
 
 def test_other_cells_have_no_forget_gate_to_open():
