@@ -66,7 +66,9 @@ def test_documents_that_are_too_long_to_be_evaluated_are_told_with_both_lengths(
     path.write_text(summaries.lines([("a b c", "a c"), (LONG, "a b")]))
     code, out, err = run("evaluate", folder, path, "--json")
     assert (code, json.loads(out)["too_long"]) == (0, 1)
-    assert "1 summaries left empty; the longest document has 33 tokens with the end token" in err
+    assert (
+        "1 document too long, summaries left empty; the longest has 33 tokens with the end" in err
+    )
     assert "the model reads 24 (model.max_len)" in err
     assert "Traceback" not in err
     code, _, err = run("explain", folder, LONG)

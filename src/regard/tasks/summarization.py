@@ -18,6 +18,7 @@ import torch
 from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 from regard.data.examples import LongRule
 from regard.data.records import Document
 from regard.data.shards import Manifest
@@ -168,7 +169,8 @@ def evaluate_documents(
         notes.append(f"{split}: {n_cut} documents cut to max_len={run.model.config.max_len} tokens")
     if long := [one.source for one in read if not run.fits(one.source)]:
         why = run.too_long(max(long, key=len))
-        notes.append(f"{split}: {len(long)} summaries left empty; the longest document has {why}")
+        n = counted(len(long), "document")
+        notes.append(f"{split}: {n} too long, summaries left empty; the longest has {why}")
     return Evaluation(scores, summaries, tuple(notes), references)
 
 

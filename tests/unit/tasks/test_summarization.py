@@ -120,7 +120,8 @@ def test_scores_of_documents(run):
 def test_documents_that_are_too_long_count_as_not_summarized_unless_they_are_cut(run):
     documents = [Document("a b c", "a c"), Document(LONG, "a h")]
     found = evaluate_documents(run, documents, split="mine")
-    assert (found.scores["too_long"], found.outputs[1], found.notes) == (1, "", ())
+    assert (found.scores["too_long"], found.outputs[1], len(found.notes)) == (1, "", 1)
+    assert found.notes[0].startswith("mine: 1 document too long, summaries left empty; the longest")
     recipe = run.recipe.model_copy(
         update={"data": run.recipe.data.model_copy(update={"truncate": True})}
     )
