@@ -217,7 +217,7 @@ class PreparedCaptions(PreparedPictures):
             self.recipe.train,
             likelihood,
             sources=sources,
-            references=[one.captions for one in self.data.splits["train"]],
+            references=(one.captions for one in self.data.splits["train"]),
             say=self.tokenizer.decode,
         )
 

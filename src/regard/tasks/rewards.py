@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,17 +91,20 @@ def rewarded(
     likelihood: Objective,
     *,
     sources: Sources,
-    references: Sequence[tuple[str, ...]],
+    references: Iterable[tuple[str, ...]],
     say: Callable[[Sequence[int]], str],
 ) -> Objective:
-    """The likelihood, with the reward of samples beside it where the settings name one."""
+    """The likelihood, with the reward of samples beside it where the settings name one.
+
+    ``references`` are gone through for a reward alone: they are as many as there are examples.
+    """
     if not settings.rewards:
         return likelihood
     draw = SampledTexts(
         n=settings.samples,
         reward=reward_of(settings.objective),
         sources=sources,
-        references=references,
+        references=list(references),
         say=say,
     )
     return ExpectedReward(settings, likelihood, draw)

@@ -196,7 +196,7 @@ class PreparedTranslation(Prepared):
             settings,
             TokenLoss(settings, compiled=self.compiled),
             sources=self._sources,
-            references=[(pair.target,) for pair in self.pairs],
+            references=((pair.target,) for pair in self.pairs),
             say=self.tokenizers.target.decode,
         )
 

@@ -34,8 +34,8 @@ def best_first(finished, cut_off, n_best, alpha):
     return (ranked[0] + ranked[1])[:n_best]
 
 
-def exhaustive_search(table, row, limit, n_best, alpha):
-    """Looks at every target there is."""
+def every_target(table, row, limit):
+    """[(ids with the end token, log-probability)] of all that end, and of all that are cut off."""
     finished, open_ = [], [((), 0.0)]
     for _ in range(limit):
         grown = [
@@ -45,7 +45,12 @@ def exhaustive_search(table, row, limit, n_best, alpha):
         ]
         finished += [pair for pair in grown if pair[0][-1] == END_ID]
         open_ = [pair for pair in grown if pair[0][-1] != END_ID]
-    return best_first(finished, open_, n_best, alpha)
+    return finished, open_
+
+
+def exhaustive_search(table, row, limit, n_best, alpha):
+    """Looks at every target there is."""
+    return best_first(*every_target(table, row, limit), n_best, alpha)
 
 
 def unstopped_beam(table, row, limit, n_beams, n_best, alpha):
@@ -343,17 +348,8 @@ class LookingModel(TableModel):
 
 def exhaustive_coverage(table, looks, row, limit, alpha, beta):
     """[(ids with the end token, score)] of every target that ends, best first."""
-    finished, open_ = [], [((), 0.0)]
-    for _ in range(limit):
-        grown = [
-            ((*ids, token), total + more)
-            for ids, total in open_
-            for token, more in log_probs_by_loops(table, row, ids).items()
-        ]
-        finished += [pair for pair in grown if pair[0][-1] == END_ID]
-        open_ = [pair for pair in grown if pair[0][-1] != END_ID]
     scores = []
-    for ids, total in finished:
+    for ids, total in every_target(table, row, limit)[0]:
         covered = [sum(looks[i][s] for i in (BEGIN_ID, *ids[:-1])) for s in range(3)]
         penalty = sum(math.log(min(1.0, x)) for x in covered)
         scores.append((ids, scored(ids, total, alpha) + beta * penalty))
