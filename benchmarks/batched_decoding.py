@@ -9,15 +9,14 @@ import statistics
 import sys
 import time
 
-from regard.runs.data import load_data
-
 import regard
+from regard.data.splits import load_records
 
 
 def main() -> None:
     """Time both ways three times over."""
     run = regard.load(sys.argv[1])
-    sources = [pair.source for pair in load_data(run.recipe.data).splits["test"]]
+    sources = [pair.source for pair in load_records(run.recipe.data, "pair").splits["test"]]
     few = sources[:100]  # one at a time is slow; its rate does not depend on how many
     run.translate(few)
     ratios = []

@@ -20,10 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from regard.runs.cluster import QUIET
+
+Process = subprocess.Popen[str]
+Words = Sequence[object]
 
 PART = 200
 RECIPE = (
@@ -32,13 +36,13 @@ RECIPE = (
 )
 
 
-def regard(*words, **how):
+def regard(*words: object, stdout: int | None = None) -> Process:
     """The command as a process."""
     command = [sys.executable, "-m", "regard", *map(str, words)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **how)
+    return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
-def finished(process):
+def finished(process: Process) -> str:
     """Wait for its end -> what it told."""
     _, told = process.communicate()
     if process.returncode:
@@ -46,12 +50,12 @@ def finished(process):
     return told
 
 
-def answered(out):
+def answered(out: Path) -> int:
     """Parts that are answered."""
     return len(list((out / "parts").glob("*.answers")))
 
 
-def wait_for(out, n, process):
+def wait_for(out: Path, n: int, process: Process) -> None:
     """Until so many parts are answered."""
     while answered(out) < n:
         if process.poll() is not None:
@@ -59,7 +63,7 @@ def wait_for(out, n, process):
         time.sleep(0.01)
 
 
-def at_work(text):
+def at_work(text: str) -> list[int]:
     """Processes whose command line begins so."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -69,14 +73,14 @@ def at_work(text):
     return found
 
 
-def owners(out):
+def owners(out: Path) -> list[int]:
     """Processes that hold claims, or held them last."""
     told = [claim.read_text() for claim in (out / "parts").glob("*.claim")]
     alive = {int(one.rpartition(" ")[2]) for one in told if one}
     return sorted(pid for pid in alive if Path(f"/proc/{pid}").exists())
 
 
-def by_processes(words, out, n_parts, rng):
+def by_processes(words: Words, out: Path, n_parts: int, rng: random.Random) -> str:
     """One worker is killed, then all; -> what was done."""
     began = time.perf_counter()
     first = regard(*words, "--out", out, "--workers", 4)
@@ -95,7 +99,7 @@ def by_processes(words, out, n_parts, rng):
     return f"four workers: {when}, {left} were left, {took:.0f} s"
 
 
-def by_ray(words, out, n_parts, rng, path):
+def by_ray(words: Words, out: Path, n_parts: int, rng: random.Random, path: Path) -> str:
     """A worker of the cluster is killed, then a machine; -> what was done."""
     import ray
     from ray.cluster_utils import Cluster
@@ -120,7 +124,7 @@ def by_ray(words, out, n_parts, rng, path):
     return f"Ray: {when}, {took:.0f} s"
 
 
-def main():
+def main() -> None:
     """Kill, go on, and compare bytes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lines", type=int, default=20_000)
@@ -134,7 +138,7 @@ def main():
         finished(regard("train", *RECIPE, "--out", folder / "run", stdout=subprocess.DEVNULL))
         path = folder / "lines.txt"
         write_lines(path, told.lines)
-        words = ["translate", folder / "run", "--in", path, "--part-lines", PART]
+        words: list[object] = ["translate", folder / "run", "--in", path, "--part-lines", PART]
         words += ["--device", "cpu"]
         began = time.perf_counter()
         finished(regard(*words, "--out", folder / "one", "--workers", 1))
@@ -143,7 +147,9 @@ def main():
         )
         wanted = (folder / "one" / path.name).read_bytes()
         n_parts = -(-told.lines // PART)
-        ways = {"four": lambda out: by_processes(words, out, n_parts, rng)}
+        ways: dict[str, Callable[[Path], str]] = {
+            "four": lambda out: by_processes(words, out, n_parts, rng)
+        }
         if not told.no_ray:
             ways["ray"] = lambda out: by_ray(words, out, n_parts, rng, path)
         for way, do in ways.items():
@@ -154,7 +160,7 @@ def main():
                 sys.exit(1)
 
 
-def write_lines(path, n):
+def write_lines(path: Path, n: int) -> None:
     """Sources of the built-in sentences."""
     from regard.data.settings import DataSettings
     from regard.data.splits import load_records

@@ -89,7 +89,7 @@ def trained(out: Path, settings: list[str]) -> PictureAnswerer:
 def kept(path: Path, measure: Callable[[], dict[str, Values]]) -> dict[str, Values]:
     """What was measured, read back where it was measured before."""
     if not path.exists():
-        np.savez(path, **measure())
+        np.savez(path, allow_pickle=False, **measure())
     with np.load(path) as found:
         return {name: found[name] for name in MEASURES}
 

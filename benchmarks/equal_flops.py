@@ -10,16 +10,17 @@ device's matrix rate: at equal FLOPs, one with half the Transformer's share take
 
 import argparse
 from functools import partial
+from math import nan
 
 from regard.bench import training
-from regard.bench.contest import BenchRequest, Contender, Workload, compete
+from regard.bench.contest import BenchRequest, Contender, Work, Workload, compete
 from regard.bench.results import OURS
 from regard.models.presets import ModelSettings
 
 TRANSFORMER = "transformer"
 
 
-def main():
+def main() -> None:
     """Print a line for each system."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("systems", nargs="+", choices=[*training.SYSTEMS], metavar="SYSTEM")
@@ -33,7 +34,7 @@ def main():
     text = training.sentences(asked.vocab, batch_tokens=asked.batch_tokens, n_batches=8)
     systems = {TRANSFORMER: ModelSettings(), **training.SYSTEMS}
 
-    def start(name):
+    def start(name: str) -> Work:
         config = training.resolved(systems[name], asked.size, asked.vocab)
         return training.counted_training(config, text, device=plan.device, precision=precision)
 
@@ -44,10 +45,11 @@ def main():
         if row.error is not None:
             print(f"{row.how}: {row.error}")
             continue
-        beside = row.share / rows[0].share if rows[0].share else float("nan")
+        share = row.share or nan
+        beside = share / (rows[0].share or nan)
         print(
             f"{row.how}: {row.value:,.0f} target tokens/s ({row.low:,.0f} to {row.high:,.0f}), "
-            f"{row.share:.1%} of the matrix rate, {beside:.2f} of the Transformer at equal FLOPs"
+            f"{share:.1%} of the matrix rate, {beside:.2f} of the Transformer at equal FLOPs"
         )
 
 

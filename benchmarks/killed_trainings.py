@@ -27,7 +27,7 @@ decode: {max_len: 12}
 """
 
 
-def started(folder, out, *flags):
+def started(folder: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
     """A training by the program, in a process of its own."""
     command = [sys.executable, "-m", "regard", "train", str(folder / "recipe.yaml"), "--out"]
     return subprocess.Popen(
@@ -35,31 +35,37 @@ def started(folder, out, *flags):
     )
 
 
-def digest(out):
+def ended_well(process: subprocess.Popen[str]) -> None:
+    """Wait for its end, which must not be an error."""
+    _, told = process.communicate()
+    assert process.returncode == 0, told
+
+
+def digest(out: Path) -> str:
     """Of the best weights."""
     return hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
 
 
-def newest(out):
+def newest(out: Path) -> str | None:
     """The newest checkpoint of a training, or None."""
     names = [one.name for one in (out / "checkpoints").glob("step-*.safetensors")]
     return max(names, default=None)
 
 
-def wait_for_news(process, out, before):
+def wait_for_news(process: subprocess.Popen[str], out: Path, before: str | None) -> None:
     """Until a checkpoint is written that was not there before."""
     while newest(out) in (None, before) and process.poll() is None:
         time.sleep(0.01)
 
 
-def workers_of(process):
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """The processes that a launch has started."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
                            capture_output=True, text=True).stdout.splitlines()  # fmt: skip
     return [int(line.split()[0]) for line in found if "-m regard" in line]
 
 
-def killed_alone(folder, n, rng):
+def killed_alone(folder: Path, n: int, rng: random.Random) -> tuple[int, str]:
     """Kill and resume one training n times -> kills, and what it ends with."""
     out, kills = folder / "single", 0
     while kills < n:
@@ -74,11 +80,11 @@ def killed_alone(folder, n, rng):
         process.wait()
         kills += 1
     last = started(folder, out, "--resume")
-    assert last.wait() == 0, last.stderr.read()
+    ended_well(last)
     return kills, digest(out)
 
 
-def killed_together(folder, out, rng):
+def killed_together(folder: Path, out: Path, rng: random.Random) -> tuple[float, int, str]:
     """Kill one of two processes -> seconds until the next checkpoint, restarts, and the end."""
     process = started(folder, out, "--workers", "2")
     wait_for_news(process, out, None)
@@ -94,7 +100,7 @@ def killed_together(folder, out, rng):
     return back, error.count("was killed by"), digest(out)
 
 
-def changing_number(folder, out):
+def changing_number(folder: Path, out: Path) -> str:
     """Stop a training of two processes, go on with one, then with two -> what it ends with."""
     for workers in ("2", "1"):
         process = started(folder, out, "--resume", "--workers", workers)
@@ -103,11 +109,11 @@ def changing_number(folder, out):
         process.send_signal(signal.SIGTERM)
         process.wait()
     last = started(folder, out, "--resume", "--workers", "2")
-    assert last.wait() == 0, last.stderr.read()
+    ended_well(last)
     return digest(out)
 
 
-def main():
+def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
@@ -119,7 +125,7 @@ def main():
     (asked.folder / "recipe.yaml").write_text(RECIPE.replace("STEPS", str(asked.steps)))
     rng = random.Random(0)
     whole = started(asked.folder, asked.folder / "whole")
-    assert whole.wait() == 0, whole.stderr.read()
+    ended_well(whole)
     wanted = digest(asked.folder / "whole")
     if asked.together:
         results = [

@@ -80,12 +80,15 @@ def write_corpus(home: Path, n_pairs: int) -> None:
     valid = "".join(f"{pool[i]}\t{pool[-i - 1]}\n" for i in range(50))
     (home / "valid.tsv").write_text(valid, encoding="utf-8")
     recipe = {
-        "data": {"train": f"{home}/part-*.tsv", "valid": f"{home}/valid.tsv"},
+        "data": {
+            "train": f"{home}/part-*.tsv",
+            "valid": f"{home}/valid.tsv",
+            "shards": str(home / "shards"),
+        },
         "text": {"kind": "bpe", "vocab_size": VOCABULARY},
         "model": {"preset": "transformer", "size": "tiny"},
         "train": {"max_steps": STEPS, "batch_tokens": 4096, "eval_every": STEPS},
     }
-    recipe["data"]["shards"] = str(home / "shards")
     (home / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
 
 
@@ -119,11 +122,15 @@ def epoch_step(home: Path, workers: int) -> dict[str, float]:
     """All batches of an epoch, as a training asks for them."""
     import torch
 
+    from regard.data.shard_windows import ShardedPairs
     from regard.recipes.recipe import load_recipe
     from regard.runs.prepare import prepare
+    from regard.tasks.translation_training import PreparedTranslation
 
     del workers
     prepared = prepare(load_recipe(str(home / "recipe.yaml"), []), torch.device("cpu"))
+    assert isinstance(prepared, PreparedTranslation)
+    assert isinstance(prepared.train, ShardedPairs)
     stream = prepared.stream()
     began, n_batches, n_pairs, longest = time.perf_counter(), 0, 0, 0.0
     while stream.epoch == 0:

@@ -21,7 +21,6 @@ from regard.bench.updates import our_updates
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.models.presets import ModelSettings, build, resolve
-from regard.tasks.base import SHORT
 from regard.text.specials import SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
 from regard.training.settings import TrainSettings
@@ -77,11 +76,12 @@ def start(name: str, n: int, rows: Sequence[Example], plan: Plan, precision: str
     widths = {"d_model": D_MODEL, "n_layers": N_LAYERS, "n_heads": N_HEADS, "d_ff": 4 * D_MODEL}
     wanted = ModelSettings.model_validate({"preset": name, "max_len": n + 2, **widths})
     config = resolve(wanted, n_source_vocab=VOCAB, n_target_vocab=VOCAB, shared_vocab=True)
-    model, settings = build(config), TrainSettings(max_steps=SHORT, precision=precision)
+    model, settings = build(config), TrainSettings(max_steps=1, precision=precision)
     flops = BACKWARD * flop_formula(model).forward(n - SUMMARY + 1, SUMMARY + 1) / n
     stream = padded_stream(rows, batch_tokens=2 * n * len(rows), seed=0)
+    on_gpu = plan.device.type == "cuda"
     work = our_updates(
-        model, TokenLoss(settings), [stream.next()], settings, plan.device, captured=False
+        model, TokenLoss(settings), [stream.next()], settings, plan.device, captured=on_gpu
     )
     n_tokens = n * len(rows)
 

@@ -17,7 +17,9 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 RECIPE = """
 task: language
@@ -37,8 +39,23 @@ WAYS = {
 }
 
 
-def trained(recipe, out, start, flags, steps):
-    """Tokens a second, seconds of stall, seconds a step and the digest of the weights."""
+class Training(NamedTuple):
+    """What a training took, and what it ended with."""
+
+    speed: float
+    """Tokens a second."""
+    stall: float
+    """Seconds that a checkpoint took."""
+    step: float
+    """Seconds a step."""
+    digest: str
+    """Of the weights."""
+
+
+def trained(
+    recipe: Path, out: Path, start: Sequence[str], flags: Sequence[str], steps: int
+) -> Training:
+    """Train once."""
     log, saved = steps // 20, steps // 2
     command = [*start, "train", str(recipe), "--out", str(out), "--overwrite", *flags]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -51,10 +68,10 @@ def trained(recipe, out, start, flags, steps):
     speeds = [one["tokens_per_second"] for one in lines if one["step"] > warm]
     digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
     stall = sum(lasted[step] - usual for step in around)
-    return statistics.median(speeds), stall, usual / log, digest
+    return Training(statistics.median(speeds), stall, usual / log, digest)
 
 
-def main():
+def main() -> None:
     """Print a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
@@ -69,16 +86,18 @@ def main():
     recipe.write_text(RECIPE % (n, n // 20, n // 2, n))
     flags = [part for one in asked.settings for part in ("--set", one)]
     ways = {way: WAYS[way] for way in asked.only or WAYS}
-    found = {way: [] for way in ways}
+    found: dict[str, list[Training]] = {way: [] for way in ways}
     for round_ in range(asked.rounds):
         for way, (start, more) in ways.items():
             one = trained(recipe, asked.folder / way, start, [*flags, *more], n)
             found[way].append(one)
-            print(f"round {round_ + 1}, {way}: {one[0]:,.0f} tokens/s", flush=True)
-    plain = statistics.median(one[0] for one in next(iter(found.values())))
+            print(f"round {round_ + 1}, {way}: {one.speed:,.0f} tokens/s", flush=True)
+    plain = statistics.median(one.speed for one in next(iter(found.values())))
     for way, rounds in found.items():
-        speed, stall, step = (statistics.median(one[i] for one in rounds) for i in range(3))
-        digests = sorted({one[3][:12] for one in rounds})
+        speed = statistics.median(one.speed for one in rounds)
+        stall = statistics.median(one.stall for one in rounds)
+        step = statistics.median(one.step for one in rounds)
+        digests = sorted({one.digest[:12] for one in rounds})
         print(f"{way}: {speed:,.0f} tokens/s, {speed / plain:.3f} of the first; a checkpoint "
               f"stalls {stall:.2f} s, {stall / (1000 * step):.1%} of 1,000 steps of "
               f"{1000 * step:.0f} ms; weights {', '.join(digests)}", flush=True)  # fmt: skip

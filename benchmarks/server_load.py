@@ -62,7 +62,7 @@ class Load:
 def asked(choose: random.Random) -> tuple[str, str, dict[str, object] | None]:
     """Method, path and body of the next request."""
     text = choose.choice(SENTENCES)
-    plain = {"q": text, "source": "en", "target": "fr"}
+    plain: dict[str, object] = {"q": text, "source": "en", "target": "fr"}
     kinds: tuple[tuple[str, str, dict[str, object] | None], ...] = (
         ("POST", "/translate", plain),
         ("POST", "/translate", {**plain, "q": list(SENTENCES), "alternatives": 2}),

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 
 from regard.server.limits import listen
 
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 RATIO_CLIENTS = 32
 """The bar, three times the requests/s of one at a time, is set for so many clients."""
 
@@ -59,7 +61,7 @@ def serve(path: str, port: int, batching: bool) -> None:
     uvicorn.run(app, port=port, log_level="warning", access_log=False, ws="none")
 
 
-async def ask(port: int, body: bytes, connection: tuple | None) -> tuple[int, tuple]:
+async def ask(port: int, body: bytes, connection: Line | None) -> tuple[int, Line]:
     """One request over a connection, which is opened where there is none."""
     reader, writer = connection or await asyncio.open_connection("127.0.0.1", port)
     head = (
@@ -112,19 +114,20 @@ async def awake(port: int, body: bytes) -> None:
 
 def requests(path: str) -> list[bytes]:
     """What clients send: held-out sentences of the run."""
-    from regard.runs.data import load_data
-
     import regard
+    from regard.data.splits import load_records
 
     run = regard.load(path)
     target = run.recipe.data.direction.split("-")[1]
     return [
         json.dumps({"q": pair.source, "source": "auto", "target": target}).encode()
-        for pair in load_data(run.recipe.data).splits["test"]
+        for pair in load_records(run.recipe.data, "pair").splits["test"]
     ]
 
 
-def measured(path: str, bodies: list[bytes], batching: bool, clients: list[int], seconds: float):
+def measured(
+    path: str, bodies: list[bytes], batching: bool, clients: list[int], seconds: float
+) -> dict[int, Load]:
     """One server, loaded by each number of clients in turn; -> clients -> load."""
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 
 BENCHES = {
     "train": ["bench", "train", "--rounds", "2"],
@@ -25,21 +26,21 @@ BENCHES = {
 TIMES = {"--help": ["-m", "regard", "--help"], "import regard": ["-c", "import regard"]}
 
 
-def run(tree, *words):
+def run(tree: str, *words: str) -> str:
     """What a call prints, with one of the trees as the package."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([tree, os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, *words]
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
 
 
-def speeds(tree, words, device):
+def speeds(tree: str, words: Sequence[str], device: str | None) -> dict[str, float]:
     """Rows of a bench -> by name, how many a second."""
     more = [] if device is None else ["--device", device]
     found = json.loads(run(tree, "-m", "regard", *words, "--only", "regard", "--json", *more))
     return {f"{row['what']} {row['precision']}": row["value"] for row in found["rows"]}
 
 
-def calls_a_second(tree, words, n=5):
+def calls_a_second(tree: str, words: Sequence[str], n: int = 5) -> float:
     """The inverse of a call's time."""
     begin = time.perf_counter()
     for _ in range(n):
@@ -47,7 +48,7 @@ def calls_a_second(tree, words, n=5):
     return n / (time.perf_counter() - begin)
 
 
-def main():
+def main() -> None:
     """Print a table of medians and ratios."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -60,7 +61,7 @@ def main():
         "--only", nargs="*", choices=[*BENCHES, "start"], default=[*BENCHES, "start"]
     )
     asked = parser.parse_args()
-    found = defaultdict(lambda: ([], []))
+    found = defaultdict[str, tuple[list[float], list[float]]](lambda: ([], []))
     for number in range(asked.rounds):
         for side in (0, 1) if number % 2 == 0 else (1, 0):
             tree = (asked.old, asked.new)[side]

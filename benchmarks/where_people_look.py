@@ -96,8 +96,9 @@ def maps(run: Any, picture: Image.Image) -> Iterator[tuple[str, Map]]:
         layers = np.stack([np.asarray(x, np.float64) for x in look.attentions["decoder.cross"]])
         yield "all words", layers.mean(axis=(0, 1, 2)).reshape(rows, columns)
         return
-    layers = [np.asarray(x, np.float64) for x in look.attentions["encoder.self"]]
-    for kind, among in (("last layer", layers[-1].mean(axis=0)), ("rollout", rollout(layers))):
+    of_patches = [np.asarray(x, np.float64) for x in look.attentions["encoder.self"]]
+    last = of_patches[-1].mean(axis=0)
+    for kind, among in (("last layer", last), ("rollout", rollout(of_patches))):
         n_before = len(among) - rows * columns  # the class token, if there is one
         row = among[0] if n_before else among.mean(axis=0)
         yield kind, row[n_before:].reshape(rows, columns)

@@ -7,7 +7,7 @@ measure is told beside two baselines that know nothing of the word: the maps of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def looking_rows(found: Mapping[str, float]) -> list[tuple[str, float, float, fl
     ]
 
 
-def nss(maps: Maps, fixations: list[NDArray[np.floating]]) -> float:
+def nss(maps: Maps, fixations: Sequence[NDArray[np.floating]]) -> float:
     """Normalised scanpath saliency (Peters et al. 2005): the mean weight where people looked.
 
     Each map is standardised first, so 0 is chance. Fixations (m, 2) are x and y as shares of the
