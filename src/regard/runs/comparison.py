@@ -221,9 +221,12 @@ def best(rows: Sequence[SystemRow]) -> str:
 
 
 def p_value(
-    better: Sequence[FinishedTraining], other: Sequence[FinishedTraining], references: Sequence[str]
+    better: Sequence[FinishedTraining],
+    other: Sequence[FinishedTraining],
+    references: Sequence[str],
+    metric: str = "bleu",
 ) -> float:
-    """Paired bootstrap of BLEU, seed by seed; the largest p of all seeds.
+    """Paired bootstrap, seed by seed; the largest p of all seeds.
 
     With a seed for which the better system does not lead, p is 1. So a small one says: better with
     every seed, and not by the luck of these sentences. One seed's outputs alone could not say the
@@ -233,7 +236,7 @@ def p_value(
     n = max(len(better), len(other))
     better, other = (tuple(some) * (n if len(some) == 1 else 1) for some in (better, other))
     found = [
-        paired_bootstrap(a.translations[SPLIT], b.translations[SPLIT], references)
+        paired_bootstrap(a.translations[SPLIT], b.translations[SPLIT], references, metric=metric)
         for a, b in zip(better, other, strict=True)
     ]
     return max(one.p_value if one.difference > 0 else 1.0 for one in found)

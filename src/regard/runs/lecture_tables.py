@@ -74,9 +74,7 @@ class LectureTable:
     task: str
     rows: tuple[LectureRow, ...]
     metrics: tuple[str, ...]
-    """Scores that are shown; the best row is the best by the first."""
-    bootstrap: str | None
-    """The metric whose differences are tested by a paired bootstrap."""
+    """Scores that are shown; rows are ranked by the first, and their differences tested by it."""
     where: str
     """What the published figures were measured on."""
     claims: tuple[TableClaim, ...]
@@ -129,7 +127,6 @@ TRANSLATION = LectureTable(
     name="translation",
     task="translation",
     metrics=("bleu", "chrf"),
-    bootstrap="bleu",
     where="WMT 2014, newstest2014",
     rows=(
         LectureRow(
@@ -226,7 +223,6 @@ SUMMARIZATION = LectureTable(
     name="summarization",
     task="summarization",
     metrics=("rouge_l", "log_perplexity"),
-    bootstrap=None,
     where="WikiSum",
     rows=(
         LectureRow(

@@ -173,12 +173,9 @@ class SectionTrainings:
     ) -> Section:
         table, n_seeds = self.asked.table, len(self.asked.seeds)
         best = results.best_row(rows, table.metrics[0])
-        if table.bootstrap is not None:
-            shown = {
-                key: Entry(one.trials, one.lr, one.runs[:n_seeds]) for key, one in entries.items()
-            }
-            pairs = records_of(self.asked, self.recipes).splits[SPLIT]
-            rows = results.with_significance(rows, shown, best, [one.target for one in pairs])
+        shown = {key: entry.runs[:n_seeds] for key, entry in entries.items()}
+        references = [one.target for one in records_of(self.asked, self.recipes).splits[SPLIT]]
+        significance = results.significance_of(shown, table.metrics[0], references)
         scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
         names = [name for name in table.metrics if f"{name}_signature" in scores]
         return Section(
@@ -192,8 +189,8 @@ class SectionTrainings:
             n=scores["n"],
             best=best,
             signatures={name: scores[f"{name}_signature"] for name in names},
-            rows=rows,
-            verdicts=results.verdicts(table, rows),
+            rows=results.with_significance(rows, best, significance),
+            verdicts=results.verdicts(table, rows, significance),
         )
 
     def entry(self, row: LectureRow, until: Until, entries: Mapping[str, Entry]) -> Entry:

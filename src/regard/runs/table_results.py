@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import CheckpointError
 from regard.core.files import parse_json, read_text, write_whole
 from regard.core.numbers import counted, measured
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import METRICS, Metric
 from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
 from regard.runs.lecture_tables import ANY, SHORTEST, LectureRow, LectureTable, TableClaim
-from regard.runs.trainings import Entry, Until
+from regard.runs.trainings import Entry, FinishedTraining, Until
 from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import Table, csv_table, latex_table
 
 SECTION = "section-{}.json"
 """File of a section in the folder of its data, by the kind of its budget."""
+LUCK = 0.05
+"""A difference with a p of so much may be luck."""
 BUDGETS: Mapping[Until, str] = {"budget": "equal budgets", "converged": "to convergence"}
 
 
@@ -61,7 +64,7 @@ class RowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a claim of the lecture holds in a section; None where a row that it needs failed."""
+    """Whether a claim of the lecture holds in a section; None where that cannot be told."""
 
     claim: str
     verdict: bool | None
@@ -144,25 +147,47 @@ def best_row(rows: Sequence[RowResult], metric: str) -> str:
     return min(able, key=lambda row: METRICS[metric].cost(row.scores[metric])).row
 
 
+Significance = Callable[[str, str], float]
+"""Two rows -> p of the lead that the first has by the table's first metric; 1 where it has none."""
+
+
+def significance_of(
+    runs: Mapping[str, Sequence[FinishedTraining]], metric: str, references: Sequence[str]
+) -> Significance:
+    """By a paired bootstrap of the rows' runs, one a seed."""
+
+    @cache
+    def p(leader: str, follower: str) -> float:
+        return p_value(runs[leader], runs[follower], references, metric)
+
+    return p
+
+
 def with_significance(
-    rows: Sequence[RowResult], entries: Mapping[str, Entry], best: str, references: Sequence[str]
+    rows: Sequence[RowResult], best: str, significance: Significance
 ) -> list[RowResult]:
-    """The rows with the paired bootstrap of BLEU against the best of them."""
-    p = {
-        key: p_value(entries[best].runs, entry.runs, references)
-        for key, entry in entries.items()
-        if key != best
-    }
-    return [replace(row, p_value=p.get(row.row)) for row in rows]
+    """The rows with p of the lead that the best of them has."""
+    return [
+        row
+        if row.error is not None or row.row == best
+        else replace(row, p_value=significance(best, row.row))
+        for row in rows
+    ]
 
 
 # ------------------------------------------------------------------ verdicts
 
 
-def verdicts(table: LectureTable, rows: Sequence[RowResult]) -> list[Verdict]:
-    """What becomes of the lecture's claims with these rows."""
-    judges = {"better": _better, "cheaper": _cheaper, "ensembles": _ensembles}
+def verdicts(
+    table: LectureTable, rows: Sequence[RowResult], significance: Significance | None = None
+) -> list[Verdict]:
+    """What becomes of the lecture's claims with these rows.
+
+    Where p is known, findings say it, and nothing is concluded from a difference that may be luck.
+    """
     done = {row.row: row for row in rows if row.error is None}
+    judge = _Judge(table, done, METRICS[table.metrics[0]], significance)
+    judges = {"better": judge.better, "cheaper": judge.cheaper, "ensembles": judge.ensembles}
     found = []
     for claim in table.claims:
         missing = [key for key in claim.rows if key not in done]
@@ -170,60 +195,97 @@ def verdicts(table: LectureTable, rows: Sequence[RowResult]) -> list[Verdict]:
             finding = f"{' and '.join(missing)} could not be trained"
             found.append(Verdict(claim=claim.text, verdict=None, finding=finding))
         else:
-            found.append(judges[claim.kind](claim, table, done))
+            found.append(judges[claim.kind](claim))
     return found
 
 
-def _better(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
-    metric = METRICS[table.metrics[0]]
-    one, other = (rows[key] for key in claim.rows)
-    a, b = (row.scores[metric.name] for row in (one, other))
-    return Verdict(
-        claim=claim.text,
-        verdict=metric.cost(a) < metric.cost(b),
-        finding=f"{one.title}: {metric.title} {a:.2f}; {other.title}: {b:.2f}",
-        numbers={one.row: a, other.row: b},
-    )
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Decides on claims by the rows that did not fail."""
 
+    table: LectureTable
+    rows: Mapping[str, RowResult]
+    metric: Metric
+    significance: Significance | None
 
-def _cheaper(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
-    """FLOPs after which the first row's validations are as good as the best other's ever were."""
-    name = table.metrics[0]
-    metric = METRICS[name]
-    ours = rows[claim.rows[0]]
-    others = [row for row in rows.values() if row.kind == "single" and row.row not in claim.rows]
-    if not others or not ours.curve:
-        return Verdict(claim=claim.text, verdict=None, finding="there is nothing to compare with")
-    other = min(others, key=lambda row: metric.cost(row.scores[name]))
-    target = min(metric.cost(at[name]) for at in other.curve)
-    needed = next((at["flops"] for at in ours.curve if metric.cost(at[name]) <= target), None)
-    at_best = min(other.curve, key=lambda at: metric.cost(at[name]))["flops"]
-    before = (other.training_flops or 0.0) - other.curve[-1]["flops"]  # of the run it began from
-    spent = before + at_best
-    told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
-    return Verdict(
-        claim=claim.text,
-        verdict=needed is not None and needed < spent,
-        finding=f"{ours.title} reaches the {metric.title} on valid of {other.title}, the best "
-        f"other system, {told}; that one reached it after {flops_text(spent)}",
-        numbers={"other_flops": spent, **({} if needed is None else {"flops": needed})},
-    )
+    def better(self, claim: TableClaim) -> Verdict:
+        one, other = claim.rows
+        return Verdict(
+            claim=claim.text,
+            verdict=self._verdict(one, other),
+            finding=self._beside(one, other),
+            numbers={key: self._score(key) for key in claim.rows},
+        )
 
+    def cheaper(self, claim: TableClaim) -> Verdict:
+        """FLOPs until the first row's validations are as good as the best other's ever were."""
+        name, cost = self.metric.name, self.metric.cost
+        ours = self.rows[claim.rows[0]]
+        others = [
+            row for row in self.rows.values() if row.kind == "single" and row.row not in claim.rows
+        ]
+        if not others or not ours.curve:
+            finding = "there is nothing to compare with"
+            return Verdict(claim=claim.text, verdict=None, finding=finding)
+        other = min(others, key=lambda row: cost(row.scores[name]))
+        target = min(cost(at[name]) for at in other.curve)
+        needed = next((at["flops"] for at in ours.curve if cost(at[name]) <= target), None)
+        at_best = min(other.curve, key=lambda at: cost(at[name]))["flops"]
+        # What the run that it began from has cost is not in its curve.
+        spent = (other.training_flops or 0.0) - other.curve[-1]["flops"] + at_best
+        told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
+        return Verdict(
+            claim=claim.text,
+            verdict=needed is not None and needed < spent,
+            finding=f"{ours.title} reaches the {self.metric.title} on valid of {other.title}, the "
+            f"best other system, {told}; that one reached it after {flops_text(spent)}",
+            numbers={"other_flops": spent, **({} if needed is None else {"flops": needed})},
+        )
 
-def _ensembles(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
-    metric = METRICS[table.metrics[0]]
-    numbers: dict[str, float] = {}
-    told, better = [], []
-    for row in table.rows:
-        if row.ensemble_of is None or row.key not in rows or row.ensemble_of not in rows:
-            continue
-        a, b = (rows[key].scores[metric.name] for key in (row.key, row.ensemble_of))
-        numbers |= {row.key: a, row.ensemble_of: b}
-        better.append(metric.cost(a) < metric.cost(b))
-        told.append(f"{row.title}: {metric.title} {a:.2f} beside {b:.2f}")
-    if not better:
-        return Verdict(claim=claim.text, verdict=None, finding="no ensemble could be made")
-    return Verdict(claim=claim.text, verdict=all(better), finding="; ".join(told), numbers=numbers)
+    def ensembles(self, claim: TableClaim) -> Verdict:
+        """Each beside the row whose runs it averages."""
+        pairs = [
+            (row.key, row.ensemble_of)
+            for row in self.table.rows
+            if row.ensemble_of is not None and {row.key, row.ensemble_of} <= self.rows.keys()
+        ]
+        if not pairs:
+            return Verdict(claim=claim.text, verdict=None, finding="no ensemble could be made")
+        each = [self._verdict(*pair) for pair in pairs]
+        return Verdict(
+            claim=claim.text,
+            verdict=False if False in each else None if None in each else True,
+            finding=". ".join(self._beside(*pair) for pair in pairs),
+            numbers={key: self._score(key) for pair in pairs for key in pair},
+        )
+
+    def _score(self, row: str) -> float:
+        return self.rows[row].scores[self.metric.name]
+
+    def _ahead(self, one: str, other: str) -> bool:
+        return self.metric.cost(self._score(one)) < self.metric.cost(self._score(other))
+
+    def _p(self, one: str, other: str) -> float | None:
+        """Of the lead that one of them has over the other."""
+        if self.significance is None:
+            return None
+        leader, follower = (one, other) if self._ahead(one, other) else (other, one)
+        return self.significance(leader, follower)
+
+    def _verdict(self, one: str, other: str) -> bool | None:
+        """Whether the first is better; None where its lead, or its lag, may be luck."""
+        p = self._p(one, other)
+        return None if p is not None and p >= LUCK else self._ahead(one, other)
+
+    def _beside(self, one: str, other: str) -> str:
+        """Two rows in words."""
+        told = [
+            f"{self.rows[row].title}: {self.metric.title} {self._score(row):.2f}"
+            for row in (one, other)
+        ]
+        if (p := self._p(one, other)) is not None:
+            told.append(f"p = {p:.3f}")
+        return "; ".join(told)
 
 
 # ------------------------------------------------------------------ tables and files
@@ -250,7 +312,7 @@ def section_table(table: LectureTable, section: Section) -> Table:
     header = [
         *("Model", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate"),
         *(one.title for one in metrics),
-        *(["p"] if table.bootstrap else []),
+        "p",
         *(f"published {one.title}" for one in metrics if _printed(table, one.name)),
         *(["published FLOPs"] if _printed(table, "flops") else []),
     ]
@@ -267,7 +329,7 @@ def _cells(table: LectureTable, section: Section, row: RowResult) -> list[str]:
     if _printed(table, "flops"):
         printed.append(flops_text(row.published.get("flops")))
     if row.error is not None:
-        empty = 4 + len(table.metrics) + bool(table.bootstrap)
+        empty = 4 + len(table.metrics) + 1
         return [row.title, "failed", *[NONE] * empty, *printed]
     p = "best" if row.row == section.best else NONE if row.p_value is None else f"{row.p_value:.3f}"
     return [
@@ -278,7 +340,7 @@ def _cells(table: LectureTable, section: Section, row: RowResult) -> list[str]:
         measured(row.seconds or 0.0),
         NONE if row.lr is None else f"{row.lr:g}",
         *(mean_and_spread(row.scores.get(n), row.deviations.get(n), 1, 2) for n in table.metrics),
-        *([p] if table.bootstrap else []),
+        p,
         *printed,
     ]
 
@@ -313,8 +375,8 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
         ("±", "standard deviation over the seeds"),
         ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
         ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
-        *([("p", "paired bootstrap against the best, the largest of all seeds")]
-          if table.bootstrap else []),
+        ("p", f"paired bootstrap of {METRICS[table.metrics[0]].title}, the largest of all seeds; a "
+              "row's is against the best"),
     ]  # fmt: skip
     return Table("How the numbers were computed", ["Column", "How"], rows)
 

@@ -18,6 +18,7 @@ from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.signals import Stop
 from regard.data.splits import load_records
 from regard.evaluation.metrics import METRICS
+from regard.evaluation.systems import paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs import ensembles, side_by_side, trainings
 from regard.runs import table_results as results
@@ -396,6 +397,28 @@ def test_the_best_row_is_told_and_others_are_tested_against_it(asked, pretended,
     assert [one is None for one in deviations] == [False, False, True, False, False]
 
 
+def test_differences_are_tested_by_the_metric_that_ranks_the_rows(
+    asked, pretended, references, tmp_path, monkeypatch
+):
+    def outputs(n):  # each row has sentences that no other has: only then metrics differ
+        return [x if (i + 3 * n) % 40 < n else "wrong" for i, x in enumerate(references)]
+
+    monkeypatch.setattr(pretended, "outputs", outputs)
+    claims = (SMALL.claims[0], SMALL.claims[2])  # what is cheaper goes by validations
+    table = replace(SMALL, metrics=("chrf", "bleu"), claims=claims)
+    section = make_table(replace(asked, table=table, converge=False), tmp_path / "out")[0]
+
+    def p(one, other):
+        texts = outputs(RIGHT[one]), outputs(RIGHT[other]), references
+        return paired_bootstrap(*texts, metric="chrf").p_value
+
+    wanted = {row: p("blocks-big", row) for row in ("dot", "dot-again", "blocks")}
+    assert {row.row: row.p_value for row in section.rows if row.row in wanted} == wanted
+    larger, ensembles = section.verdicts
+    assert larger.finding.endswith(f"; p = {wanted['blocks']:.3f}")
+    assert ensembles.finding.endswith(f"; p = {p('ensemble', 'dot'):.3f}")
+
+
 def test_a_damaged_section_is_told(asked, pretended, tmp_path):
     make_table(replace(asked, converge=False), tmp_path / "out")
     (tmp_path / "out/letters/section-budget.json").write_text("{}")
@@ -413,7 +436,7 @@ def made(key, bleu, flops=1.0, curve=(), kind="single"):
     )
 
 
-def judged(**changes):
+def judged(significance=None, **changes):
     """Verdicts of a table in which all claims hold, but for some rows."""
     rows = {
         "dot": made("dot", 20, 9.0, [(5, 15), (9, 21)]),
@@ -422,7 +445,8 @@ def judged(**changes):
         "blocks-big": made("blocks-big", 28, 8.0, [(8, 27)]),
         **changes,
     }
-    return [(one.verdict, one.numbers) for one in verdicts(SMALL, list(rows.values()))]
+    found = verdicts(SMALL, list(rows.values()), significance)
+    return [(one.verdict, one.numbers) for one in found]
 
 
 def test_verdicts_turn_when_numbers_turn():
@@ -438,6 +462,22 @@ def test_verdicts_turn_when_numbers_turn():
     assert judged(dots=made("dots", 19, kind="ensemble"))[2][0] is False
     failed = RowResult(row="blocks", title="blocks", error="why")
     assert [verdict for verdict, _ in judged(blocks=failed)] == [None, None, True]
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [((0.01, 0.01), (True, True)), ((0.05, 0.01), (None, True)), ((0.01, 0.2), (True, None))],
+)
+def test_nothing_is_concluded_from_what_may_be_luck(p, expected):
+    known = {("blocks-big", "blocks"): p[0], ("dots", "dot"): p[1]}
+    found = judged(significance=lambda *rows: known[rows])
+    assert (found[0][0], found[2][0]) == expected
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.01, False), (0.3, None)])
+def test_who_lags_by_luck_has_not_lost(p, expected):
+    better = made("blocks", 29, 6.0, [(6, 26)])
+    assert judged(blocks=better, significance=lambda *_: p)[0][0] is expected
 
 
 # ------------------------------------------------------------------ what is asked for
