@@ -25,6 +25,8 @@ SYSTEMS = [
     ("bahdanau2015", {}),
     ("deep-att2016", {}),
     ("gnmt2016", {}),
+    ("graves2014", {}),
+    ("graves2014", {"beta": "fixed"}),
     ("luong2015", {}),
     ("luong2015", {"score": "additive"}),
     ("luong2015", {"score": "dot"}),

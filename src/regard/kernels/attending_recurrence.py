@@ -39,11 +39,11 @@ class SourceAttention(NamedTuple):
     mask: Tensor
     """(B, S)"""
     score: str
-    """``additive``, Σ v tanh(W_q h + k); ``tanh_product``, Σ v tanh(W_q h) k; ``product``, h·k."""
+    """Of q = W_q h, or of h itself, and k: see ``regard.kernels.gpu.source_attention``."""
     w_query: Tensor | None = None
-    """(D, A); none of a product"""
+    """(D, A); of ``additive`` and ``tanh_product``"""
     v: Tensor | None = None
-    """(A,); none of a product"""
+    """(A,); of these two and ``sharp_cosine``"""
 
 
 class SourceGradients:

@@ -91,6 +91,11 @@ def source_attention(
         keys = keys @ learned["weight"].to(keys.dtype).t()
     elif kind == "scaled_dot":
         keys = keys / math.sqrt(keys.shape[-1])
+    elif kind == "content":
+        if "to_beta" in learned:
+            return SourceAttention(keys, values, seen, "sharp_cosine", None, learned["to_beta"])
+        keys = keys * learned["log_beta"].exp().to(keys.dtype) if learned else keys
+        return SourceAttention(keys, values, seen, "cosine")
     elif kind != "dot":
         return None
     return SourceAttention(keys, values, seen, "product")

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+from regard.functional.scores import content_factors
 from regard.kernels import attending_recurrence, call, input_feeding, recurrence
 from regard.kernels.attending_recurrence import SourceAttention, attending_lstm
 from regard.kernels.call import reference_only
@@ -213,12 +214,25 @@ def test_a_recorded_gru_that_attends_is_the_one_step_by_step(rng, calls, score, 
 
 @pytest.mark.parametrize("n_layers", [1, 3])
 @pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize("score", ["additive", "tanh_product", "general", "dot", "scaled_dot"])
+@pytest.mark.parametrize(
+    "score",
+    [
+        {"score": "additive"},
+        {"score": "tanh_product"},
+        {"score": "general"},
+        {"score": "dot"},
+        {"score": "scaled_dot"},
+        {"score": "content"},
+        {"score": "content", "beta": "learned"},
+        {"score": "content", "beta": "emitted"},
+    ],
+    ids=lambda score: "-".join(score.values()),
+)
 def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
     rng, calls, score, narrow, n_layers
 ):
     d = 13
-    settings = {"n_layers": n_layers, "score": score, "d_model": d, "dropout": 0.0}
+    settings = {"n_layers": n_layers, "d_model": d, "dropout": 0.0, **score}
     config = RecurrentConfig(
         n_source_vocab=9, n_target_vocab=9, decoder="luong", input_feeding=True, **settings
     )
@@ -243,6 +257,37 @@ def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
     weights = [p for name, p in decoder.named_parameters() if unused not in name]
     assert_agree(run, [encoded, fed, h, c, *weights], near=3e-2 if narrow else 1e-5)
     assert calls == ["recurrence", "source_attention"] * 2
+
+
+@pytest.mark.parametrize("dot", [-200.0, -95.0, -12.0, -3.0, 0.0, 2.0, 30.0, 200.0])
+def test_a_sharpened_cosine_is_right_however_sharp(rng, dot):
+    from regard.kernels.gpu import source_attention as gpu
+
+    query = torch.randn(B, D, generator=rng)
+    to_beta = torch.randn(D, generator=rng)
+    query += (dot - query @ to_beta)[:, None] * to_beta / to_beta.square().sum()
+    keys = torch.nn.functional.normalize(torch.randn(B, S, D, generator=rng), dim=-1)
+    values, grad_context = (torch.randn(B, *more, 3, generator=rng) for more in ((S,), ()))
+    given = [one.double().requires_grad_() for one in (query, keys, to_beta)]
+    factors = content_factors(given[0][:, None], given[1], to_beta=given[2])
+    weights = factors.product().softmax(dim=-1)[:, 0]
+    context = (weights[:, None] @ values.double())[:, 0]
+    wanted = torch.autograd.grad(context, given, grad_context.double())
+    # Beside the largest gradient of a query: of a flat softmax it is rounding alone.
+    near = 2e-5 * max(1.0, wanted[0].abs().max().item())
+
+    ours, found = torch.empty(B, S), torch.empty(B, 3)
+    mask, score = torch.ones(B, S, dtype=torch.bool), "sharp_cosine"
+    gpu.attend(query, keys, to_beta, values, mask, ours, found, score=score)
+    torch.testing.assert_close(ours.double(), weights, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found.double(), context, rtol=1e-4, atol=1e-5)
+    of_query, of_keys, of_v = torch.empty(B, D), torch.zeros(B, S, D), torch.zeros(B, D)
+    gpu.attend_backward(
+        query, keys, to_beta, values, ours, grad_context[:, :0], grad_context, of_query, of_keys,
+        of_v, torch.empty(B, 3), score=score,
+    )  # fmt: skip
+    for one, other in zip((of_query, of_keys, of_v.sum(0)), wanted, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=near)
 
 
 def test_what_dropout_keeps_between_fed_layers_is_the_same_as_in_a_loop(rng, calls):

@@ -4,6 +4,14 @@ Two kernels each way. Weights need all columns of a row's keys, so one program s
 are many times as wide, so programs share them, some columns each. Their parts of the gradient of
 the weights are added up by whoever goes on with the scores. Queries and contexts of a step may lie
 apart (their strides are given). Gradients compute scores again, in float32.
+
+A score of a query q and a key k is one of
+
+    additive       Σ v tanh(q + k)
+    tanh_product   Σ v tanh(q) k
+    product        Σ q k
+    cosine         Σ q k / ‖q‖, where keys have unit length
+    sharp_cosine   softplus(Σ v q) times that
 """
 
 from __future__ import annotations
@@ -31,6 +39,19 @@ def _tile(x, s, a, S, A):
 
 
 @triton.jit
+def _sharpness(dot, SHARP: tl.constexpr):
+    """β = softplus(x) and β'/β of x = Σ v q; 1 and 0 of a cosine that is not sharpened."""
+    if SHARP:
+        e = tl.exp(-tl.abs(dot))
+        beta = tl.maximum(dot, 0.0) + tl.log(1.0 + e)
+        slope = tl.where(dot < 0.0, e, 1.0) / (1.0 + e)
+        ratio = tl.where(beta > 0.0, slope / tl.maximum(beta, 1e-30), 1.0)
+    else:
+        beta, ratio = dot * 0.0 + 1.0, dot * 0.0
+    return beta, ratio
+
+
+@triton.jit
 def _weigh(
     query, keys, v, mask, weights, query_row, weights_row, S, A,
     SCORE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
@@ -40,18 +61,23 @@ def _weigh(
     keys += b * S * A
     s = tl.arange(0, POSITIONS)
     scores = tl.zeros((POSITIONS,), tl.float32)
+    squares, dot = 0.0, 0.0
     for begin in range(0, A, BLOCK):
         a = begin + tl.arange(0, BLOCK)
-        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)
+        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)
         k = _tile(keys, s, a, S, A)
-        if SCORE == "product":
-            scores += tl.sum(q * k, 1)
+        if SCORE == "additive":
+            scores += tl.sum(factor[None, :] * tanh(q[None, :] + k), 1)
+        elif SCORE == "tanh_product":
+            scores += tl.sum((factor * tanh(q))[None, :] * k, 1)
         else:
-            factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-            if SCORE == "additive":
-                scores += tl.sum(factor * tanh(q + k), 1)
-            else:
-                scores += tl.sum(factor * tanh(q) * k, 1)
+            scores += tl.sum(q[None, :] * k, 1)
+            squares += tl.sum(q * q)
+            dot += tl.sum(factor * q)
+    if SCORE == "cosine" or SCORE == "sharp_cosine":
+        beta, _ratio = _sharpness(dot, SCORE == "sharp_cosine")
+        scores *= beta / tl.maximum(tl.sqrt(squares), 1e-12)
     seen = tl.load(mask + b * S + s, mask=s < S, other=0) != 0
     scores = tl.where(seen, scores, -float("inf"))
     top = tl.maximum(tl.max(scores, 0), -3.4e38)  # finite where nothing is seen
@@ -102,7 +128,8 @@ def _find_backward(
 def _weigh_backward(
     query, keys, v, weights, grad_weights, grad_query, grad_keys, grad_v,
     query_row, weights_row, grad_query_row, S, A, N_PARTS,
-    SCORE: tl.constexpr, POSITIONS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    SCORE: tl.constexpr, LEARNS_V: tl.constexpr, POSITIONS: tl.constexpr, PARTS: tl.constexpr,
+    WHOLE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     a = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -112,23 +139,39 @@ def _weigh_backward(
         _tile(grad_weights + b * N_PARTS * S, tl.arange(0, PARTS), s, N_PARTS, S), 0
     )  # fmt: skip
     of_scores = shares * (of_shares - tl.sum(shares * of_shares, 0))
-    q = tl.load(query + b * query_row + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
+    query += b * query_row
+    q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)
+    factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)
     k = _tile(keys + b * S * A, s, a, S, A)
-    if SCORE == "product":
-        of_k = of_scores[:, None] * q
+    if SCORE == "additive":
+        squashed = tanh(q[None, :] + k)
+        of_k = of_scores[:, None] * factor[None, :] * (1.0 - squashed * squashed)
+        of_q = tl.sum(of_k, 0)
+        of_v = tl.sum(of_scores[:, None] * squashed, 0)
+    elif SCORE == "tanh_product":
+        squashed = tanh(q)
+        of_squashed = tl.sum(of_scores[:, None] * k, 0)
+        of_k = of_scores[:, None] * (factor * squashed)[None, :]
+        of_q = of_squashed * factor * (1.0 - squashed * squashed)
+        of_v = of_squashed * squashed
+    elif SCORE == "product":
+        of_k = of_scores[:, None] * q[None, :]
         of_q = tl.sum(of_scores[:, None] * k, 0)
+        of_v = q
     else:
-        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)[None, :]
-        if SCORE == "additive":
-            squashed = tanh(q + k)
-            of_k = of_scores[:, None] * factor * (1.0 - squashed * squashed)
-            of_q = tl.sum(of_k, 0)
-            of_v = tl.sum(of_scores[:, None] * squashed, 0)
-        else:
-            squashed = tanh(q)
-            of_k = of_scores[:, None] * factor * squashed
-            of_v = tl.sum(of_scores[:, None] * squashed * k, 0)
-            of_q = tl.sum(of_scores[:, None] * k * (factor * (1.0 - squashed * squashed)), 0)
+        whole = tl.arange(0, WHOLE)  # of a query, whose length all of its columns have
+        every = tl.load(query + whole, mask=whole < A, other=0.0).to(tl.float32)
+        factors = tl.load(v + whole, mask=whole < A, other=0.0).to(tl.float32)
+        beta, ratio = _sharpness(tl.sum(factors * every), SCORE == "sharp_cosine")
+        scale = 1.0 / tl.maximum(tl.sqrt(tl.sum(every * every)), 1e-12)
+        # Σ of_scores · scores: gradients before a softmax add up to 0, so logarithms of shares do.
+        logs = tl.log(tl.where(shares > 0.0, shares, 1.0))
+        of_beta = tl.sum(of_scores * logs, 0) * ratio
+        along = tl.sum(of_scores * logs, 0) * scale * scale
+        of_k = of_scores[:, None] * (beta * scale * q)[None, :]
+        of_q = beta * scale * tl.sum(of_scores[:, None] * k, 0) - along * q + of_beta * factor
+        of_v = of_beta * q
+    if LEARNS_V:
         row = grad_v + b * A + a
         tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
     out = grad_query + b * grad_query_row + a
@@ -152,8 +195,7 @@ def attend(
     """query (B, A), keys (B, S, A), v (A,), values (B, S, Dv), mask (B, S) -> ``weights`` (B, S),
     ``context`` (B, Dv).
 
-    The score is Σ v tanh(q + k), ``additive``; Σ v tanh(q) k, ``tanh_product``; or Σ q k,
-    ``product``, which has no v.
+    Where a score has no v, that is None.
     """
     (B, S, A), Dv = keys.shape, values.shape[-1]
     sizes = {"POSITIONS": block_size(S), "BLOCK": _columns(S)}
@@ -203,7 +245,7 @@ def attend_backward(
     _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
         query, keys, keys if v is None else v, weights, grad_weights, grad_query, grad_keys, grad_v,
         query.stride(0), weights.stride(0), grad_query.stride(0), S, A, n_parts,
-        SCORE=score, PARTS=PARTS, **sizes, **ONE_WARP,
+        SCORE=score, LEARNS_V=v is not None, PARTS=PARTS, WHOLE=block_size(A), **sizes, **ONE_WARP,
     )  # fmt: skip
 
 
