@@ -23,6 +23,8 @@ THREADS_OF_A_WARP = 32
 HALF = torch.bfloat16
 SYSTEMS = [
     ("bahdanau2015", {}),
+    ("cheng2016", {}),
+    ("cheng2016", {"fusion": "shallow"}),
     ("deep-att2016", {}),
     ("gnmt2016", {}),
     ("graves2014", {}),

@@ -18,7 +18,11 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.functional import masks
+from regard.kernels import call
+from regard.kernels.attending_recurrence import MOST_KEYS
+from regard.kernels.memory_tape import TapeWeights, fed_looks, unrolled_tape
 from regard.layers.attention import MemoryAttention
+from regard.layers.attentive_cell import source_attention
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
 from regard.layers.key_values import KeyValues, SourceMemory
@@ -159,6 +163,8 @@ def unroll(
     which words are real; they come first, so no real step ever sees another kind, and the mask is
     for those who watch.
     """
+    if (recorded := _recorded(cell, attends, x, tape, brought)) is not None:
+        return recorded
     reads, asks = cell.words(x).unbind(dim=1), attends.words(x).unbind(dim=1)
     extra = [None] * len(reads) if brought is None else brought.unbind(dim=1)
     steps, h, queries = tape.steps, tape.recalled, []
@@ -170,6 +176,23 @@ def unroll(
     if queries and attends.view.watched:
         attends.show(queries, steps, mask)
     return MemoryTape(steps, h)
+
+
+def _recorded(
+    cell: TapeCell, attends: TapeAttention, x: Tensor, tape: MemoryTape, brought: Tensor | None
+) -> MemoryTape | None:
+    """All steps on an empty tape by one function, where a kernel takes them."""
+    fits = tape.length == 0 < x.shape[1] <= MOST_KEYS and attends.score.name == "additive"
+    if not call.is_recorded(x) or not fits or attends.view.watched:
+        return None
+    learned = attends.score.learned
+    w_query, w_key, v = (learned[name] for name in ("w_query", "w_key", "v"))
+    asked = attends.words(x) @ w_query
+    weights = TapeWeights(w_query, w_key, v, cell.recalled.weight)
+    both, last = unrolled_tape(cell.words(x), asked, weights, brought)
+    both = both.unsqueeze(1)
+    keys = attends.score.prepare(both.chunk(2, dim=-1)[0])
+    return MemoryTape(KeyValues(keys, both), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +283,14 @@ class TapeDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
         (steps,), found, both = memory.layers, state.found.unsqueeze(1), []
-        look = self.cross_attention.look
+        attention = self.cross_attention
+        recorded = call.is_recorded(words)
+        source = source_attention(attention, steps, memory.mask) if recorded else None
+        if source is not None and source.w_query is not None:
+            asked = self.asks(words) @ source.w_query
+            hidden, contents = fed_looks(asked, source, state.found).chunk(2, dim=-1)
+            return hidden, contents
+        look = attention.look
         for first, ask in enumerate(self.asks(words).split(1, dim=1), state.tape.length):
             both.append(look(ask + found, steps, mask=memory.mask, first=first))  # (B, 1, 2D)
             found = both[-1].chunk(2, dim=-1)[0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.functional.scores import content_factors
-from regard.kernels import attending_recurrence, call, input_feeding, recurrence
+from regard.kernels import attending_recurrence, call, input_feeding, memory_tape, recurrence
 from regard.kernels.attending_recurrence import SourceAttention, attending_lstm
 from regard.kernels.call import reference_only
 from regard.kernels.input_feeding import FedState, fed_lstm
@@ -17,6 +17,14 @@ from regard.layers.attentive_cell import source_attention, unroll_attending
 from regard.layers.context_cells import ContextCell, ContextGRU, ContextLSTM
 from regard.layers.fast_forward import FastForwardLayer
 from regard.layers.recurrence import CellState, Recurrence
+from regard.models.memory_network import (
+    MemoryNetwork,
+    MemoryNetworkConfig,
+    TapeAttention,
+    TapeCell,
+    empty_tape,
+    unroll,
+)
 from regard.models.recurrent import (
     LuongDecoder,
     RecurrentConfig,
@@ -34,10 +42,10 @@ B, T, S, D = 5, 4, 7, 37
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    from regard.kernels.gpu import context_gru, source_attention
+    from regard.kernels.gpu import context_gru, memory_tape, source_attention
     from regard.kernels.gpu import recurrence as gpu
 
-    for module in (gpu, context_gru):
+    for module in (gpu, context_gru, memory_tape):
         monkeypatch.setattr(module, "COLUMNS", 16)
     monkeypatch.setattr(source_attention, "TILE", 256)
     monkeypatch.setattr(source_attention, "PARTS", 4)
@@ -53,7 +61,7 @@ def calls(monkeypatch):
         return load(module)
 
     monkeypatch.setattr(call, "is_recorded", lambda _x: True)
-    for module in (recurrence, attending_recurrence, input_feeding):
+    for module in (recurrence, attending_recurrence, input_feeding, memory_tape):
         monkeypatch.setattr(module, "triton_kernels", counted)
     return found
 
@@ -257,6 +265,67 @@ def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
     weights = [p for name, p in decoder.named_parameters() if unused not in name]
     assert_agree(run, [encoded, fed, h, c, *weights], near=3e-2 if narrow else 1e-5)
     assert calls == ["recurrence", "source_attention"] * 2
+
+
+@pytest.mark.parametrize("n_words", [1, 2, T])
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("brings", [False, True])
+def test_a_recorded_tape_is_the_one_step_by_step(rng, calls, brings, narrow, n_words):
+    torch.manual_seed(3)
+    cell, attends = TapeCell(3, D), TapeAttention(3, D, score="additive")
+    x = torch.randn(B, n_words, 3, generator=rng, requires_grad=True)
+    brought = torch.randn(B, n_words, D, generator=rng, requires_grad=True) if brings else None
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            tape = unroll(cell, attends, x, empty_tape(x.new_zeros(B, D)), brought=brought)
+        return [one.float() for one in (tape.steps.k, tape.steps.v, tape.recalled)]
+
+    weights = [*cell.words.parameters(), attends.score.w_key]
+    if n_words > 1:
+        weights.append(cell.recalled.weight)
+    if n_words > 2:  # of one step there is nothing to choose
+        weights += [attends.words.weight, attends.score.w_query, attends.score.v]
+    given = [x, *weights] if brought is None else [x, brought, *weights]
+    assert_agree(run, given, near=3e-2 if narrow else 1e-5)
+    assert calls == ["memory_tape", "source_attention"] * 2
+
+
+@pytest.mark.parametrize("fusion", ["deep", "shallow"])
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("score", ["additive", "tanh_product"])
+def test_a_recorded_memory_network_is_the_one_step_by_step(rng, calls, score, narrow, fusion):
+    config = MemoryNetworkConfig(
+        n_source_vocab=9, n_target_vocab=9, d_model=13, fusion=fusion, score=score, dropout=0.0
+    )
+    torch.manual_seed(3)
+    model = MemoryNetwork(config)
+    source = torch.randint(4, 9, (B, S), generator=rng)
+    source[torch.arange(S) >= torch.tensor([7, 1, 4, 6, 3])[:, None]] = config.pad_id
+    target = torch.randint(4, 9, (B, T), generator=rng)
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            return [model(source, target).float()]
+
+    assert_agree(run, [*model.parameters()], near=3e-2 if narrow else 1e-5)
+    tapes, looks = 2 * (score == "additive"), fusion == "deep"
+    assert sorted(calls) == sorted(
+        ["memory_tape", "source_attention"] * 2 * tapes + ["source_attention"] * 2 * looks
+    )
+
+
+def test_a_tape_that_has_steps_or_is_long_is_left_to_the_loop(rng, calls):
+    torch.manual_seed(3)
+    cell, attends = TapeCell(3, D), TapeAttention(3, D, score="additive")
+    tape = empty_tape(torch.zeros(1, D))
+    for n_words in (1, 129):
+        unroll(cell, attends, torch.randn(1, n_words, 3, generator=rng), tape)
+        assert len(calls) == 2  # of the first alone
+    first = unroll(cell, attends, torch.randn(1, 2, 3, generator=rng), tape)
+    assert len(calls) == 4
+    unroll(cell, attends, torch.randn(1, 2, 3, generator=rng), first)
+    assert len(calls) == 4
 
 
 @pytest.mark.parametrize("dot", [-200.0, -95.0, -12.0, -3.0, 0.0, 2.0, 30.0, 200.0])

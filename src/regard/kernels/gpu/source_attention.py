@@ -2,8 +2,9 @@
 
 Two kernels each way. Weights need all columns of a row's keys, so one program scores a row; values
 are many times as wide, so programs share them, some columns each. Their parts of the gradient of
-the weights are added up by whoever goes on with the scores. Queries and contexts of a step may lie
-apart (their strides are given). Gradients compute scores again, in float32.
+the weights are added up by whoever goes on with the scores. What rows of the batch have may lie
+apart (their strides are given), so a source may be the first positions of one that still grows.
+Gradients compute scores again, in float32.
 
 A score of a query q and a key k is one of
 
@@ -53,12 +54,12 @@ def _sharpness(dot, SHARP: tl.constexpr):
 
 @triton.jit
 def _weigh(
-    query, keys, v, mask, weights, query_row, weights_row, S, A,
-    SCORE: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
+    query, keys, v, mask, weights, query_row, keys_row, mask_row, weights_row, S, A,
+    SCORE: tl.constexpr, MASKED: tl.constexpr, POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     query += b * query_row
-    keys += b * S * A
+    keys += b * keys_row
     s = tl.arange(0, POSITIONS)
     scores = tl.zeros((POSITIONS,), tl.float32)
     squares, dot = 0.0, 0.0
@@ -78,7 +79,9 @@ def _weigh(
     if SCORE == "cosine" or SCORE == "sharp_cosine":
         beta, _ratio = _sharpness(dot, SCORE == "sharp_cosine")
         scores *= beta / tl.maximum(tl.sqrt(squares), 1e-12)
-    seen = tl.load(mask + b * S + s, mask=s < S, other=0) != 0
+    seen = s < S
+    if MASKED:
+        seen = tl.load(mask + b * mask_row + s, mask=seen, other=0) != 0
     scores = tl.where(seen, scores, -float("inf"))
     top = tl.maximum(tl.max(scores, 0), -3.4e38)  # finite where nothing is seen
     shares = tl.where(seen, tl.exp(scores - top), 0.0)
@@ -88,21 +91,21 @@ def _weigh(
 
 @triton.jit
 def _find(
-    weights, values, context, weights_row, context_row, S, Dv,
+    weights, values, context, weights_row, weights_step, values_row, context_row, S, Dv,
     POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     e = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     s = tl.arange(0, POSITIONS)
-    shares = tl.load(weights + b * weights_row + s, mask=s < S, other=0.0)
-    found = tl.sum(shares[:, None] * _tile(values + b * S * Dv, s, e, S, Dv), 0)
+    shares = tl.load(weights + b * weights_row + s * weights_step, mask=s < S, other=0.0)
+    found = tl.sum(shares[:, None] * _tile(values + b * values_row, s, e, S, Dv), 0)
     tl.store(context + b * context_row + e, found.to(context.dtype.element_ty), mask=e < Dv)
 
 
 @triton.jit
 def _find_backward(
     values, grad_gates, grad_context, grad_found, grad_weights,
-    grad_gates_row, grad_context_row, grad_found_row, S, Dv, GATES, WIDTH,
+    values_row, grad_gates_row, grad_context_row, grad_found_row, S, Dv, GATES, WIDTH,
     POSITIONS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
@@ -119,7 +122,7 @@ def _find_backward(
         ).to(tl.float32)  # fmt: skip
         out = grad_found + b * grad_found_row + e
         tl.store(out, of_found.to(out.dtype.element_ty), mask=e < Dv)
-        of_shares += tl.sum(of_found[None, :] * _tile(values + b * S * Dv, s, e, S, Dv), 1)
+        of_shares += tl.sum(of_found[None, :] * _tile(values + b * values_row, s, e, S, Dv), 1)
     row = b * tl.num_programs(1) + part
     tl.store(grad_weights + row * S + s, of_shares, mask=s < S)
 
@@ -127,7 +130,7 @@ def _find_backward(
 @triton.jit
 def _weigh_backward(
     query, keys, v, weights, grad_weights, grad_query, grad_keys, grad_v,
-    query_row, weights_row, grad_query_row, S, A, N_PARTS,
+    query_row, keys_row, weights_row, grad_query_row, grad_keys_row, S, A, N_PARTS,
     SCORE: tl.constexpr, LEARNS_V: tl.constexpr, POSITIONS: tl.constexpr, PARTS: tl.constexpr,
     WHOLE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -142,7 +145,7 @@ def _weigh_backward(
     query += b * query_row
     q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)
     factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)
-    k = _tile(keys + b * S * A, s, a, S, A)
+    k = _tile(keys + b * keys_row, s, a, S, A)
     if SCORE == "additive":
         squashed = tanh(q[None, :] + k)
         of_k = of_scores[:, None] * factor[None, :] * (1.0 - squashed * squashed)
@@ -177,7 +180,7 @@ def _weigh_backward(
     out = grad_query + b * grad_query_row + a
     tl.store(out, of_q.to(out.dtype.element_ty), mask=a < A)
     here = (s < S)[:, None] & (a < A)[None, :]
-    place = grad_keys + b * S * A + s[:, None] * A + a[None, :]
+    place = grad_keys + b * grad_keys_row + s[:, None] * A + a[None, :]
     tl.store(place, tl.load(place, mask=here, other=0.0) + of_k, mask=here)
 
 
@@ -186,7 +189,7 @@ def attend(
     keys: Tensor,
     v: Tensor | None,
     values: Tensor,
-    mask: Tensor,
+    mask: Tensor | None,
     weights: Tensor,
     context: Tensor,
     *,
@@ -195,17 +198,26 @@ def attend(
     """query (B, A), keys (B, S, A), v (A,), values (B, S, Dv), mask (B, S) -> ``weights`` (B, S),
     ``context`` (B, Dv).
 
-    Where a score has no v, that is None.
+    Where a score has no v, that is None; without a mask all is seen.
     """
-    (B, S, A), Dv = keys.shape, values.shape[-1]
-    sizes = {"POSITIONS": block_size(S), "BLOCK": _columns(S)}
+    B, S, A = keys.shape
+    hides = keys if mask is None else mask
     _weigh[(B,)](
-        query, keys, keys if v is None else v, mask, weights,
-        query.stride(0), weights.stride(0), S, A, SCORE=score, **sizes,
+        query, keys, keys if v is None else v, hides, weights,
+        query.stride(0), keys.stride(0), hides.stride(0), weights.stride(0), S, A,
+        SCORE=score, MASKED=mask is not None, POSITIONS=block_size(S), BLOCK=_columns(S),
     )  # fmt: skip
+    find(weights, values, context)
+
+
+def find(weights: Tensor, values: Tensor, context: Tensor) -> None:
+    """weights (B, S), values (B, S, Dv) -> ``context`` (B, Dv)."""
+    B, S, Dv = values.shape
     _find[(B, triton.cdiv(Dv, _columns(S)))](
-        weights, values, context, weights.stride(0), context.stride(0), S, Dv, **sizes, **ONE_WARP
-    )
+        weights, values, context,
+        *weights.stride(), values.stride(0), context.stride(0), S, Dv,
+        POSITIONS=block_size(S), BLOCK=_columns(S), **ONE_WARP,
+    )  # fmt: skip
 
 
 def attend_backward(
@@ -223,7 +235,8 @@ def attend_backward(
     *,
     score: str,
 ) -> None:
-    """Write ``grad_query`` (B, A) and ``grad_found`` (B, Dv), all of the context's gradient.
+    """Write ``grad_query`` (B, A) and ``grad_found`` (B, Dv), all of the context's gradient, which
+    may be ``grad_context`` itself.
 
     What comes to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A) is added there, in float32.
 
@@ -238,13 +251,14 @@ def attend_backward(
     sizes = {"POSITIONS": block_size(S), "BLOCK": columns}
     _find_backward[(B, n_parts)](
         values, grad_gates, grad_context, grad_found, grad_weights,
-        grad_gates.stride(0), grad_context.stride(0), grad_found.stride(0),
+        values.stride(0), grad_gates.stride(0), grad_context.stride(0), grad_found.stride(0),
         S, Dv, grad_gates.shape[-1], width, **sizes,
     )  # fmt: skip
     sizes["BLOCK"] = _columns(S, TILE // 4)
     _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
         query, keys, keys if v is None else v, weights, grad_weights, grad_query, grad_keys, grad_v,
-        query.stride(0), weights.stride(0), grad_query.stride(0), S, A, n_parts,
+        query.stride(0), keys.stride(0), weights.stride(0), grad_query.stride(0),
+        grad_keys.stride(0), S, A, n_parts,
         SCORE=score, LEARNS_V=v is not None, PARTS=PARTS, WHOLE=block_size(A), **sizes, **ONE_WARP,
     )  # fmt: skip
 
