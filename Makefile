@@ -46,8 +46,8 @@ test: $(STAMP)
 # page can be late for a test, so what fails is told and tried once more, alone: what passes then has a race to look into.
 AGAIN := $(BIN)/pytest -n 0 --lf --lfnf none
 test-all: $(STAMP)
-	$(BIN)/pytest -rs --ignore=tests/browser || $(AGAIN) --ignore=tests/browser
-	$(BIN)/pytest -rs -n 1 tests/browser || $(AGAIN) tests/browser
+	$(BIN)/pytest -rs -n 3 --ignore=tests/browser || $(AGAIN) --ignore=tests/browser
+	$(BIN)/pytest -rs tests/browser || $(AGAIN) tests/browser
 
 # The system's own; else playwright's download; else, as root, Debian's package.
 browser: $(STAMP)

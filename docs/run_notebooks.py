@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def _fenced(text: str, language: str = "text") -> str:
 
 def write(path: Path) -> str:
     """Run one notebook and write its files; -> its line in the list."""
-    name, written = path.stem, 0
+    name, written, begun = path.stem, 0, time.monotonic()
 
     def beside(content: bytes, ending: str) -> str:
         nonlocal written
@@ -104,6 +105,7 @@ def write(path: Path) -> str:
     notebook = run(path)
     nbformat.write(notebook, HOME / f"{name}.ipynb")
     (HOME / f"{name}.md").write_text(page(notebook, name, beside), encoding="utf-8")
+    print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
     return listed(notebook.cells[0].source, name)
 
 
@@ -117,13 +119,11 @@ def listed(first: str, name: str) -> str:
 def main(names: Sequence[str]) -> None:
     """Run the notebooks of these names, or all, and write the list."""
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does
-    lines = []
-    for path in sorted(HOME.glob("*.py")):
-        if names and path.stem not in names:
-            continue
-        begun = time.monotonic()
-        lines.append(write(path))
-        print(f"{path.stem}: {time.monotonic() - begun:.0f} s", flush=True)
+    paths = [path for path in sorted(HOME.glob("*.py")) if not names or path.stem in names]
+    if len(paths) > 1:
+        os.environ["OMP_NUM_THREADS"] = "1"  # of each, as many run side by side as there are cores
+    with ProcessPoolExecutor() as pool:
+        lines = [*pool.map(write, paths)]
     if not names:
         head = "# Notebooks\n\nEach runs from its beginning in less than two minutes on two cores."
         (HOME / "index.md").write_text("\n".join([head, "", *lines]) + "\n", encoding="utf-8")

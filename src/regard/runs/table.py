@@ -33,6 +33,7 @@ from regard.runs.table_request import (
     row_recipes,
 )
 from regard.runs.table_results import RowResult, Section
+from regard.runs.table_verdicts import verdicts
 from regard.runs.trainings import (
     Entry,
     FinishedTraining,
@@ -190,7 +191,7 @@ class SectionTrainings:
             best=best,
             signatures={name: scores[f"{name}_signature"] for name in names},
             rows=results.with_significance(rows, best, significance),
-            verdicts=results.verdicts(table, rows, significance),
+            verdicts=verdicts(table, rows, significance),
         )
 
     def entry(self, row: LectureRow, until: Until, entries: Mapping[str, Entry]) -> Entry:

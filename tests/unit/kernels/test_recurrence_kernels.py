@@ -36,8 +36,8 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
     reason="needs Triton and its interpreter, which is on where there is no GPU (conftest.py)",
 )
-B, T, S, D = 5, 4, 7, 37
-"""Three blocks of 16 columns, the last of which is not full."""
+B, T, S, D = 3, 4, 7, 21
+"""Two blocks of 16 columns, the last of which is not full."""
 
 
 @pytest.fixture(autouse=True)
@@ -96,13 +96,13 @@ def assert_agree(run, inputs, near=1e-5):
 RECURRENCES = [
     ("lstm", {}),
     ("lstm", {"bidirectional": True, "n_layers": 2}),
-    ("lstm", {"d_out": 3}),
+    ("lstm", {"d_out": 6}),
     ("gru", {}),
     ("gru", {"bidirectional": True, "n_layers": 2}),
 ]
 
 
-@pytest.mark.parametrize("lengths", [None, (4, 1, 3, 0, 2)], ids=str)
+@pytest.mark.parametrize("lengths", [None, (4, 0, 2)], ids=str)
 @pytest.mark.parametrize(("cell", "options"), RECURRENCES)
 def test_a_recorded_recurrence_is_the_one_step_by_step(rng, calls, cell, options, lengths):
     layer = Recurrence(cell, 3, D, **options)
@@ -136,7 +136,7 @@ def test_one_row_of_one_word(rng, calls, cell):
 def test_narrow_products_are_near(rng, calls, cell):
     layer = Recurrence(cell, 3, D)
     x = torch.randn(B, T, 3, generator=rng, requires_grad=True)
-    mask = torch.arange(T) < torch.tensor([4, 1, 3, 2, 4])[:, None]
+    mask = torch.arange(T) < torch.tensor([4, 1, 3])[:, None]
 
     def run():
         with torch.autocast("cpu", torch.bfloat16):
@@ -166,7 +166,7 @@ def made(score, d_out):
 
 
 @pytest.mark.parametrize("n_words", [1, S])
-@pytest.mark.parametrize("d_out", [None, 3])
+@pytest.mark.parametrize("d_out", [None, 6])
 @pytest.mark.parametrize("score", ["additive", "tanh_product"])
 def test_a_recorded_lstm_that_attends_is_the_one_step_by_step(rng, calls, score, d_out, n_words):
     attention, cell = made(score, d_out)
@@ -174,7 +174,7 @@ def test_a_recorded_lstm_that_attends_is_the_one_step_by_step(rng, calls, score,
         torch.randn(shape, generator=rng, requires_grad=True)
         for shape in ((B, T, 3), (B, n_words, 5))
     )
-    lengths = torch.tensor([7, 1, 4, 6, 3]).clamp(max=n_words)
+    lengths = torch.tensor([7, 1, 4]).clamp(max=n_words)
     mask = (torch.arange(n_words) < lengths[:, None])[:, None, None]
     h, c = (torch.randn(B, 1, width, generator=rng).requires_grad_() for width in (d_out or D, D))
 
@@ -201,7 +201,7 @@ def test_a_recorded_gru_that_attends_is_the_one_step_by_step(rng, calls, score, 
         torch.randn(shape, generator=rng, requires_grad=True)
         for shape in ((B, T, 3), (B, n_words, 5))
     )
-    lengths = torch.tensor([7, 1, 4, 6, 3]).clamp(max=n_words)
+    lengths = torch.tensor([7, 1, 4]).clamp(max=n_words)
     mask = (torch.arange(n_words) < lengths[:, None])[:, None, None]
     s = torch.randn(B, 1, D, generator=rng).requires_grad_()
 
@@ -252,7 +252,7 @@ def test_a_recorded_decoder_with_input_feeding_is_the_one_step_by_step(
         for shape in ((B, S, config.d_memory), (B, d))
     )
     h, c = (torch.randn(B, n_layers, d, generator=rng).requires_grad_() for _ in range(2))
-    mask = (torch.arange(S) < torch.tensor([7, 1, 4, 6, 3])[:, None])[:, None, None]
+    mask = (torch.arange(S) < torch.tensor([7, 1, 4])[:, None])[:, None, None]
 
     def run():
         with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
@@ -301,7 +301,7 @@ def test_a_recorded_memory_network_is_the_one_step_by_step(rng, calls, score, na
     torch.manual_seed(3)
     model = MemoryNetwork(config)
     source = torch.randint(4, 9, (B, S), generator=rng)
-    source[torch.arange(S) >= torch.tensor([7, 1, 4, 6, 3])[:, None]] = config.pad_id
+    source[torch.arange(S) >= torch.tensor([7, 1, 4])[:, None]] = config.pad_id
     target = torch.randint(4, 9, (B, T), generator=rng)
 
     def run():
@@ -336,7 +336,7 @@ def test_a_sharpened_cosine_is_right_however_sharp(rng, dot):
     to_beta = torch.randn(D, generator=rng)
     query += (dot - query @ to_beta)[:, None] * to_beta / to_beta.square().sum()
     keys = torch.nn.functional.normalize(torch.randn(B, S, D, generator=rng), dim=-1)
-    values, grad_context = (torch.randn(B, *more, 3, generator=rng) for more in ((S,), ()))
+    values, grad_context = (torch.randn(B, *more, 2, generator=rng) for more in ((S,), ()))
     given = [one.double().requires_grad_() for one in (query, keys, to_beta)]
     factors = content_factors(given[0][:, None], given[1], to_beta=given[2])
     weights = factors.product().softmax(dim=-1)[:, 0]
@@ -345,7 +345,7 @@ def test_a_sharpened_cosine_is_right_however_sharp(rng, dot):
     # Beside the largest gradient of a query: of a flat softmax it is rounding alone.
     near = 2e-5 * max(1.0, wanted[0].abs().max().item())
 
-    ours, found = torch.empty(B, S), torch.empty(B, 3)
+    ours, found = torch.empty(B, S), torch.empty(B, 2)
     mask, score = torch.ones(B, S, dtype=torch.bool), "sharp_cosine"
     gpu.attend(query, keys, to_beta, values, mask, ours, found, score=score)
     torch.testing.assert_close(ours.double(), weights, rtol=1e-4, atol=1e-6)
@@ -353,7 +353,7 @@ def test_a_sharpened_cosine_is_right_however_sharp(rng, dot):
     of_query, of_keys, of_v = torch.empty(B, D), torch.zeros(B, S, D), torch.zeros(B, D)
     gpu.attend_backward(
         query, keys, to_beta, values, ours, grad_context[:, :0], grad_context, of_query, of_keys,
-        of_v, torch.empty(B, 3), score=score,
+        of_v, torch.empty(B, 2), score=score,
     )  # fmt: skip
     for one, other in zip((of_query, of_keys, of_v.sum(0)), wanted, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=near)
@@ -371,7 +371,7 @@ def test_what_dropout_keeps_between_fed_layers_is_the_same_as_in_a_loop(rng, cal
     matrices = [torch.randn(4 * d, 2 * d, generator=rng).requires_grad_() for _ in range(n_layers)]
     biases = [torch.randn(4 * d, generator=rng).requires_grad_() for _ in range(n_layers - 1)]
     kept = 2.0 * (torch.rand(n_layers - 1, T, B, d, generator=rng) < 0.5)
-    mask = torch.arange(S) < torch.tensor([7, 1, 4, 0, 3])[:, None]
+    mask = torch.arange(S) < torch.tensor([7, 0, 4])[:, None]
     source = SourceAttention(given["keys"], given["values"], mask, "product")
     before = FedState(given["fed"], given["h"], given["c"])
 
@@ -483,7 +483,7 @@ def test_states_are_narrow_and_the_memory_is_not(rng):
 def test_how_states_and_gradients_lie_in_memory_does_not_matter(rng, run, n):
     weights = StateWeights(torch.randn(n * D, D, generator=rng), torch.zeros(n * D))
     read = torch.randn(B, T, n * D, generator=rng)
-    mask = torch.arange(T) < torch.tensor([4, 1, 3, 0, 2])[:, None]
+    mask = torch.arange(T) < torch.tensor([4, 0, 2])[:, None]
     factors, first = torch.randn(D, B, generator=rng), torch.randn(2, D, B, generator=rng)
     found = []
     for turned in (False, True):

@@ -34,7 +34,8 @@ from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
 from regard.runs.table import make_table
 from regard.runs.table_request import TableRequest, request, row_recipes
-from regard.runs.table_results import RowResult, load_sections, verdicts
+from regard.runs.table_results import RowResult, load_sections
+from regard.runs.table_verdicts import verdicts
 from regard.runs.trainings import FinishedTraining
 from regard.tasks.base import Evaluation, Task
 

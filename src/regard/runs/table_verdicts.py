@@ -1,0 +1,124 @@
+"""What becomes of a lecture's claims about its table, by the rows that were trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.evaluation.metrics import METRICS, Metric
+from regard.runs.comparison import flops_text
+from regard.runs.lecture_tables import LectureTable, TableClaim
+from regard.runs.table_results import RowResult, Significance, Verdict
+
+LUCK = 0.05
+"""A difference with a p of so much may be luck."""
+
+
+def verdicts(
+    table: LectureTable, rows: Sequence[RowResult], significance: Significance | None = None
+) -> list[Verdict]:
+    """What becomes of the lecture's claims with these rows.
+
+    Where p is known, findings say it, and nothing is concluded from a difference that may be luck.
+    """
+    done = {row.row: row for row in rows if row.error is None}
+    judge = _Judge(table, done, METRICS[table.metrics[0]], significance)
+    judges = {"better": judge.better, "cheaper": judge.cheaper, "ensembles": judge.ensembles}
+    found = []
+    for claim in table.claims:
+        missing = [key for key in claim.rows if key not in done]
+        if missing:
+            finding = f"{' and '.join(missing)} could not be trained"
+            found.append(Verdict(claim=claim.text, verdict=None, finding=finding))
+        else:
+            found.append(judges[claim.kind](claim))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Decides on claims by the rows that did not fail."""
+
+    table: LectureTable
+    rows: Mapping[str, RowResult]
+    metric: Metric
+    significance: Significance | None
+
+    def better(self, claim: TableClaim) -> Verdict:
+        one, other = claim.rows
+        return Verdict(
+            claim=claim.text,
+            verdict=self._verdict(one, other),
+            finding=self._beside(one, other),
+            numbers={key: self._score(key) for key in claim.rows},
+        )
+
+    def cheaper(self, claim: TableClaim) -> Verdict:
+        """FLOPs until the first row's validations are as good as the best other's ever were."""
+        name, cost = self.metric.name, self.metric.cost
+        ours = self.rows[claim.rows[0]]
+        others = [
+            row for row in self.rows.values() if row.kind == "single" and row.row not in claim.rows
+        ]
+        if not others or not ours.curve:
+            finding = "there is nothing to compare with"
+            return Verdict(claim=claim.text, verdict=None, finding=finding)
+        other = min(others, key=lambda row: cost(row.scores[name]))
+        target = min(cost(at[name]) for at in other.curve)
+        needed = next((at["flops"] for at in ours.curve if cost(at[name]) <= target), None)
+        at_best = min(other.curve, key=lambda at: cost(at[name]))["flops"]
+        # What the run that it began from has cost is not in its curve.
+        spent = (other.training_flops or 0.0) - other.curve[-1]["flops"] + at_best
+        told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
+        return Verdict(
+            claim=claim.text,
+            verdict=needed is not None and needed < spent,
+            finding=f"{ours.title} reaches the {self.metric.title} on valid of {other.title}, the "
+            f"best other system, {told}; that one reached it after {flops_text(spent)}",
+            numbers={"other_flops": spent, **({} if needed is None else {"flops": needed})},
+        )
+
+    def ensembles(self, claim: TableClaim) -> Verdict:
+        """Each beside the row whose runs it averages."""
+        pairs = [
+            (row.key, row.ensemble_of)
+            for row in self.table.rows
+            if row.ensemble_of is not None and {row.key, row.ensemble_of} <= self.rows.keys()
+        ]
+        if not pairs:
+            return Verdict(claim=claim.text, verdict=None, finding="no ensemble could be made")
+        each = [self._verdict(*pair) for pair in pairs]
+        return Verdict(
+            claim=claim.text,
+            verdict=False if False in each else None if None in each else True,
+            finding=". ".join(self._beside(*pair) for pair in pairs),
+            numbers={key: self._score(key) for pair in pairs for key in pair},
+        )
+
+    def _score(self, row: str) -> float:
+        return self.rows[row].scores[self.metric.name]
+
+    def _ahead(self, one: str, other: str) -> bool:
+        return self.metric.cost(self._score(one)) < self.metric.cost(self._score(other))
+
+    def _p(self, one: str, other: str) -> float | None:
+        """Of the lead that one of them has over the other."""
+        if self.significance is None:
+            return None
+        leader, follower = (one, other) if self._ahead(one, other) else (other, one)
+        return self.significance(leader, follower)
+
+    def _verdict(self, one: str, other: str) -> bool | None:
+        """Whether the first is better; None where its lead, or its lag, may be luck."""
+        p = self._p(one, other)
+        return None if p is not None and p >= LUCK else self._ahead(one, other)
+
+    def _beside(self, one: str, other: str) -> str:
+        """Two rows in words."""
+        told = [
+            f"{self.rows[row].title}: {self.metric.title} {self._score(row):.2f}"
+            for row in (one, other)
+        ]
+        if (p := self._p(one, other)) is not None:
+            told.append(f"p = {p:.3f}")
+        return "; ".join(told)
