@@ -17,18 +17,18 @@ from torch.autograd.function import once_differentiable
 from regard.kernels.attending_recurrence import SourceAttention, SourceGradients
 from regard.kernels.call import product_type
 from regard.kernels.gpu import triton_kernels
-from regard.kernels.recurrence import previous_states
+from regard.kernels.recurrence import contiguous_copy, previous_states
 
 
 class TapeWeights(NamedTuple):
-    """What a step multiplies: h̃, which asks in the next step and enters the gates, and h."""
+    """What scores a past step, Σ v tanh(W_q q + W_k h), and what h̃ gives to the gates."""
 
     w_query: Tensor
     """(D, A)"""
     w_key: Tensor
     """(D, A)"""
     v: Tensor
-    """(A,): the score is Σ v tanh(q + k)."""
+    """(A,)"""
     recalled: Tensor
     """(4D, D)"""
 
@@ -36,14 +36,14 @@ class TapeWeights(NamedTuple):
 def unrolled_tape(
     read: Tensor, asked: Tensor, weights: TapeWeights, brought: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Words' parts of the gates (B, T, 4D) and of the queries (B, T, A) -> a tape that was empty
-    (B, T, 2D), h and c of every step side by side; and the last h̃ (B, D).
+    """All steps on an empty tape -> h and c of each side by side (B, T, 2D), the last h̃ (B, D).
 
-    ``brought`` (B, T, D) is added to each step's c.
+    Words give ``read`` (B, T, 4D) to the gates and ``asked`` (B, T, A) to the queries; ``brought``
+    (B, T, D) is added to each step's c.
     """
     kind = product_type(read)
     joined = torch.cat((weights.w_query.t(), weights.recalled))
-    extra = None if brought is None else brought.to(kind)
+    extra = None if brought is None else brought.to(kind).contiguous()
     tape, last = _Tape.apply(
         *(one.to(kind) for one in (read, asked, joined, weights.w_key, weights.v)), extra
     )
@@ -98,17 +98,17 @@ class _Tape(torch.autograd.Function):
         grad_v, of_value = grad_keys.new_zeros(B, A), grad_keys.new_empty(B, 2 * D)
         grad_brought = None if brought is None else torch.empty_like(brought)
         for t in reversed(range(T)):
-            seen = None
+            later = None
             if t + 1 < T:
                 attention.find(weights[:, t + 1 :, t], grad_recalled[:, t + 1 :], of_value)
-                seen = of_value, grad_keys[:, t].to(keys.dtype) @ w_key.t()
+                later = of_value, grad_keys[:, t].to(keys.dtype) @ w_key.t()
             extra, of_extra = (
                 None if one is None else one[:, t] for one in (brought, grad_brought)
             )
             found = grad_recalled[:, t]
             gpu.tape_cell_backward(
                 sums[t, :, A:], recalled[t, :, D:], extra, grad_tape[:, t], grads[t, :, A:],
-                found[:, D:], of_extra, seen,
+                found[:, D:], of_extra, later,
             )  # fmt: skip
             if t == 0:
                 break
@@ -132,9 +132,10 @@ class _Tape(torch.autograd.Function):
 
 
 def fed_looks(asked: Tensor, source: SourceAttention, before: Tensor) -> Tensor:
-    """Queries' own parts (B, T, A) -> what each finds in the source (B, T, Dv).
+    """Steps that look at a source, each asking with what the one before found -> (B, T, Dv).
 
-    The first D numbers of what a step finds, before the first ``before`` (B, D), ask in the next.
+    A query is ``asked`` (B, T, A) of the step plus W_q times the first D numbers found by the step
+    before; in the first step, times ``before`` (B, D).
     """
     kind, w_query, v = product_type(asked), source.w_query, source.v
     assert w_query is not None, "what was found asks through a matrix"
@@ -145,6 +146,8 @@ def fed_looks(asked: Tensor, source: SourceAttention, before: Tensor) -> Tensor:
 
 
 class _FedLooks(torch.autograd.Function):
+    """Keeps queries and weights of every step."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -158,7 +161,7 @@ class _FedLooks(torch.autograd.Function):
         before: Tensor,
     ) -> Tensor:
         attention, (B, T, _), D = triton_kernels("source_attention"), asked.shape, len(w_query)
-        queries = asked.transpose(0, 1).contiguous()
+        queries = contiguous_copy(asked.transpose(0, 1))  # sums are taken in place
         weights = torch.empty(B, T, keys.shape[1], device=keys.device)
         contexts = values.new_empty(B, T, values.shape[-1])
         first = before

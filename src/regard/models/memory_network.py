@@ -182,8 +182,8 @@ def _recorded(
     cell: TapeCell, attends: TapeAttention, x: Tensor, tape: MemoryTape, brought: Tensor | None
 ) -> MemoryTape | None:
     """All steps on an empty tape by one function, where a kernel takes them."""
-    fits = tape.length == 0 < x.shape[1] <= MOST_KEYS and attends.score.name == "additive"
-    if not call.is_recorded(x) or not fits or attends.view.watched:
+    known = tape.length == 0 and attends.score.name == "additive" and not attends.view.watched
+    if not call.is_recorded(x) or not known or not 1 <= x.shape[1] <= MOST_KEYS:
         return None
     learned = attends.score.learned
     w_query, w_key, v = (learned[name] for name in ("w_query", "w_key", "v"))
@@ -282,15 +282,15 @@ class TapeDecoder(nn.Module):
         self, words: Tensor, memory: SourceMemory, state: TapeState
     ) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
-        (steps,), found, both = memory.layers, state.found.unsqueeze(1), []
-        attention = self.cross_attention
-        recorded = call.is_recorded(words)
+        (steps,), attention = memory.layers, self.cross_attention
+        asks = "w_query" in attention.score.learned  # through a matrix, as kernels have it
+        recorded = call.is_recorded(words) and asks
         source = source_attention(attention, steps, memory.mask) if recorded else None
         if source is not None and source.w_query is not None:
             asked = self.asks(words) @ source.w_query
             hidden, contents = fed_looks(asked, source, state.found).chunk(2, dim=-1)
             return hidden, contents
-        look = attention.look
+        found, both, look = state.found.unsqueeze(1), [], attention.look
         for first, ask in enumerate(self.asks(words).split(1, dim=1), state.tape.length):
             both.append(look(ask + found, steps, mask=memory.mask, first=first))  # (B, 1, 2D)
             found = both[-1].chunk(2, dim=-1)[0]

@@ -74,7 +74,8 @@ class LectureTable:
     task: str
     rows: tuple[LectureRow, ...]
     metrics: tuple[str, ...]
-    """Scores that are shown; rows are ranked by the first, and their differences tested by it."""
+    """Scores that are shown; rows are ranked by the first, a metric of texts of which more is
+    better, and their differences tested by it."""
     where: str
     """What the published figures were measured on."""
     claims: tuple[TableClaim, ...]

@@ -27,6 +27,7 @@ from regard.visual.tables import Table, csv_table, latex_table
 
 SECTION = "section-{}.json"
 """File of a section in the folder of its data, by the kind of its budget."""
+ONE_SEED = "one seed may lead by chance, which p of the test examples cannot tell"
 BUDGETS: Mapping[Until, str] = {"budget": "equal budgets", "converged": "to convergence"}
 
 
@@ -259,6 +260,7 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
         ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
         ("p", f"paired bootstrap of {METRICS[table.metrics[0]].title}, the largest of all seeds; a "
               "row's is against the best"),
+        *([("Seeds", ONE_SEED)] if any(len(one.seeds) == 1 for one in sections) else []),
     ]  # fmt: skip
     return Table("How the numbers were computed", ["Column", "How"], rows)
 

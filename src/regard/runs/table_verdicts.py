@@ -10,8 +10,10 @@ from regard.runs.comparison import flops_text
 from regard.runs.lecture_tables import LectureTable, TableClaim
 from regard.runs.table_results import RowResult, Significance, Verdict
 
-LUCK = 0.05
-"""A difference with a p of so much may be luck."""
+SIGNIFICANCE_LEVEL = 0.05
+"""Differences with this p, as it is printed, or a larger one may be luck of the test examples."""
+DIGITS = 3
+"""To which p is rounded."""
 
 
 def verdicts(
@@ -19,7 +21,8 @@ def verdicts(
 ) -> list[Verdict]:
     """What becomes of the lecture's claims with these rows.
 
-    Where p is known, findings say it, and nothing is concluded from a difference that may be luck.
+    Where p is known, findings say it, and nothing is concluded from a difference that may be luck
+    of the test examples. Whether another seed would say the same is another question.
     """
     done = {row.row: row for row in rows if row.error is None}
     judge = _Judge(table, done, METRICS[table.metrics[0]], significance)
@@ -60,10 +63,10 @@ class _Judge:
         others = [
             row for row in self.rows.values() if row.kind == "single" and row.row not in claim.rows
         ]
-        if not others or not ours.curve:
+        other = min(others, key=lambda row: cost(row.scores[name])) if others else None
+        if other is None or not other.curve or not ours.curve:
             finding = "there is nothing to compare with"
             return Verdict(claim=claim.text, verdict=None, finding=finding)
-        other = min(others, key=lambda row: cost(row.scores[name]))
         target = min(cost(at[name]) for at in other.curve)
         needed = next((at["flops"] for at in ours.curve if cost(at[name]) <= target), None)
         at_best = min(other.curve, key=lambda at: cost(at[name]))["flops"]
@@ -88,9 +91,10 @@ class _Judge:
         if not pairs:
             return Verdict(claim=claim.text, verdict=None, finding="no ensemble could be made")
         each = [self._verdict(*pair) for pair in pairs]
+        undecided = None if None in each else True
         return Verdict(
             claim=claim.text,
-            verdict=False if False in each else None if None in each else True,
+            verdict=False if False in each else undecided,
             finding=". ".join(self._beside(*pair) for pair in pairs),
             numbers={key: self._score(key) for pair in pairs for key in pair},
         )
@@ -106,12 +110,13 @@ class _Judge:
         if self.significance is None:
             return None
         leader, follower = (one, other) if self._ahead(one, other) else (other, one)
-        return self.significance(leader, follower)
+        return round(self.significance(leader, follower), DIGITS)
 
     def _verdict(self, one: str, other: str) -> bool | None:
         """Whether the first is better; None where its lead, or its lag, may be luck."""
         p = self._p(one, other)
-        return None if p is not None and p >= LUCK else self._ahead(one, other)
+        may_be_luck = p is not None and p >= SIGNIFICANCE_LEVEL
+        return None if may_be_luck else self._ahead(one, other)
 
     def _beside(self, one: str, other: str) -> str:
         """Two rows in words."""
@@ -120,5 +125,5 @@ class _Judge:
             for row in (one, other)
         ]
         if (p := self._p(one, other)) is not None:
-            told.append(f"p = {p:.3f}")
+            told.append(f"p = {p:.{DIGITS}f}")
         return "; ".join(told)

@@ -11,6 +11,7 @@ from regard.kernels import attending_recurrence, call, input_feeding, memory_tap
 from regard.kernels.attending_recurrence import SourceAttention, attending_lstm
 from regard.kernels.call import reference_only
 from regard.kernels.input_feeding import FedState, fed_lstm
+from regard.kernels.memory_tape import TapeWeights, unrolled_tape
 from regard.kernels.recurrence import StateWeights, unrolled_gru, unrolled_lstm
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import source_attention, unroll_attending
@@ -291,17 +292,20 @@ def test_a_recorded_tape_is_the_one_step_by_step(rng, calls, brings, narrow, n_w
     assert calls == ["memory_tape", "source_attention"] * 2
 
 
-@pytest.mark.parametrize("fusion", ["deep", "shallow"])
-@pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize("score", ["additive", "tanh_product"])
-def test_a_recorded_memory_network_is_the_one_step_by_step(rng, calls, score, narrow, fusion):
-    config = MemoryNetworkConfig(
-        n_source_vocab=9, n_target_vocab=9, d_model=13, fusion=fusion, score=score, dropout=0.0
-    )
+def made_network(**changes):
+    sizes = {"n_source_vocab": 9, "n_target_vocab": 9, "d_model": 13, "dropout": 0.0}
     torch.manual_seed(3)
-    model = MemoryNetwork(config)
+    return MemoryNetwork(MemoryNetworkConfig(**sizes, **changes))
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(
+    ("score", "fusion"), [("additive", "deep"), ("additive", "shallow"), ("tanh_product", "deep")]
+)
+def test_a_recorded_memory_network_is_the_one_step_by_step(rng, calls, score, narrow, fusion):
+    model = made_network(fusion=fusion, score=score)
     source = torch.randint(4, 9, (B, S), generator=rng)
-    source[torch.arange(S) >= torch.tensor([7, 1, 4])[:, None]] = config.pad_id
+    source[torch.arange(S) >= torch.tensor([7, 1, 4])[:, None]] = model.config.pad_id
     target = torch.randint(4, 9, (B, T), generator=rng)
 
     def run():
@@ -315,20 +319,58 @@ def test_a_recorded_memory_network_is_the_one_step_by_step(rng, calls, score, na
     )
 
 
-def test_a_tape_that_has_steps_or_is_long_is_left_to_the_loop(rng, calls):
+@pytest.mark.parametrize(("n_rows", "n_words"), [(1, T), (B, 1), (1, 1)])
+def test_one_row_or_one_word_of_a_memory_network(rng, calls, n_rows, n_words):
+    model = made_network()
+    source, target = (torch.randint(4, 9, (n_rows, n), generator=rng) for n in (S, n_words))
+    used = [*model.encoder.parameters(), *model.decoder.cross_attention.parameters()]
+    assert_agree(lambda: [model(source, target), model(source, target)], used)  # nothing is changed
+
+
+def test_what_is_brought_may_lie_in_memory_in_any_way(rng):
     torch.manual_seed(3)
     cell, attends = TapeCell(3, D), TapeAttention(3, D, score="additive")
-    tape = empty_tape(torch.zeros(1, D))
-    for n_words in (1, 129):
+    weights = TapeWeights(
+        *(attends.score.learned[name] for name in ("w_query", "w_key", "v")), cell.recalled.weight
+    )
+    read, asked = (torch.randn(B, T, n * D, generator=rng) for n in (4, 1))
+    brought = torch.randn(D, T, B, generator=rng).transpose(0, 2)
+    turned, straight = (
+        unrolled_tape(read, asked, weights, one) for one in (brought, brought.contiguous())
+    )
+    torch.testing.assert_close(turned, straight)
+
+
+def test_a_tape_that_has_steps_is_long_or_is_watched_is_left_to_the_loop(rng, monkeypatch):
+    monkeypatch.setattr(call, "is_recorded", lambda _x: True)
+    asked_for = []
+
+    def told(read, *_):
+        asked_for.append(read)
+        return read[..., : 2 * D], read[:, 0, :D]
+
+    monkeypatch.setattr("regard.models.memory_network.unrolled_tape", told)
+    torch.manual_seed(3)
+    cell, attends = TapeCell(3, D), TapeAttention(3, D, score="additive")
+
+    def n_asked(n_words, tape):
+        asked_for.clear()
         unroll(cell, attends, torch.randn(1, n_words, 3, generator=rng), tape)
-        assert len(calls) == 2  # of the first alone
-    first = unroll(cell, attends, torch.randn(1, 2, 3, generator=rng), tape)
-    assert len(calls) == 4
-    unroll(cell, attends, torch.randn(1, 2, 3, generator=rng), first)
-    assert len(calls) == 4
+        return len(asked_for)
+
+    empty = empty_tape(torch.zeros(1, D))
+    assert [n_asked(n, empty) for n in (1, 128, 129)] == [1, 1, 0]
+    with monkeypatch.context() as patch:
+        patch.setattr(call, "is_recorded", lambda _x: False)
+        begun = unroll(cell, attends, torch.randn(1, 2, 3, generator=rng), empty)
+    assert n_asked(2, begun) == 0
+    handle = attends.view.register_forward_hook(lambda *_: None)
+    assert n_asked(2, empty) == 0
+    handle.remove()
+    assert n_asked(2, empty) == 1
 
 
-@pytest.mark.parametrize("dot", [-200.0, -95.0, -12.0, -3.0, 0.0, 2.0, 30.0, 200.0])
+@pytest.mark.parametrize("dot", [-200.0, -60.0, -30.0, -20.0, -17.0, -3.0, 0.0, 2.0, 30.0, 200.0])
 def test_a_sharpened_cosine_is_right_however_sharp(rng, dot):
     from regard.kernels.gpu import source_attention as gpu
 

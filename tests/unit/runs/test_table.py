@@ -478,7 +478,50 @@ def test_nothing_is_concluded_from_what_may_be_luck(p, expected):
 @pytest.mark.parametrize(("p", "expected"), [(0.01, False), (0.3, None)])
 def test_who_lags_by_luck_has_not_lost(p, expected):
     better = made("blocks", 29, 6.0, [(6, 26)])
-    assert judged(blocks=better, significance=lambda *_: p)[0][0] is expected
+    known = {("blocks", "blocks-big"): p, ("dots", "dot"): 0.01}
+    found = judged(blocks=better, significance=lambda *rows: known[rows])
+    assert found[0][0] is expected
+
+
+@pytest.mark.parametrize(
+    ("scores", "p", "expected"),
+    [
+        ((22, 9), (0.01, 0.01), True),
+        ((22, 9), (0.01, 0.3), None),
+        ((19, 9), (0.01, 0.3), False),
+        ((22, 7), (0.01, 0.01), False),
+    ],
+)
+def test_ensembles_help_where_all_of_them_do(scores, p, expected):
+    rows = {
+        "dot": made("dot", 20),
+        "dots": made("dots", scores[0], kind="ensemble"),
+        "blocks": made("blocks", 8),
+        "several-blocks": made("several-blocks", scores[1], kind="ensemble"),
+    }
+    more = LectureRow(key="several-blocks", title="Blocks", preset="", ensemble_of="blocks")
+    table = replace(SMALL, rows=(*SMALL.rows, more))
+    (one,) = verdicts(
+        replace(table, claims=(SMALL.claims[2],)),
+        list(rows.values()),
+        lambda *pair: p[0] if "dot" in pair else p[1],
+    )
+    assert one.verdict is expected
+
+
+def test_p_that_is_printed_as_the_level_may_be_luck():
+    (one,) = verdicts(
+        replace(SMALL, claims=SMALL.claims[:1]),
+        [made("blocks", 27), made("blocks-big", 28)],
+        lambda *_: 0.04995,
+    )
+    assert (one.verdict, one.finding[-9:]) == (None, "p = 0.050")
+
+
+def test_a_rival_without_validations_is_no_measure_of_cost():
+    rows = [made("dot", 20), made("blocks", 27, 6.0, [(6, 26)]), made("blocks-big", 28)]
+    (one,) = verdicts(replace(SMALL, claims=(SMALL.claims[1],)), rows)
+    assert (one.verdict, one.finding) == (None, "there is nothing to compare with")
 
 
 # ------------------------------------------------------------------ what is asked for

@@ -18,7 +18,7 @@ from regard.kernels.gpu.recurrence import COLUMNS, block_size, tanh
 
 
 @triton.jit
-def _number(x, d, here):
+def _columns(x, d, here):
     """Some columns of a row, in float32."""
     return tl.load(x + d, mask=here, other=0.0).to(tl.float32)
 
@@ -26,14 +26,14 @@ def _number(x, d, here):
 @triton.jit
 def _cell(gates, recalled, brought, d, here, WIDTH, BRINGS: tl.constexpr):
     """i, f, o, ĉ, c̃ and tanh(c) of some columns, and c."""
-    i = tl.sigmoid(_number(gates, d, here))
-    f = tl.sigmoid(_number(gates, WIDTH + d, here))
-    o = tl.sigmoid(_number(gates, 2 * WIDTH + d, here))
-    g = tanh(_number(gates, 3 * WIDTH + d, here))
-    before = _number(recalled, d, here)
+    i = tl.sigmoid(_columns(gates, d, here))
+    f = tl.sigmoid(_columns(gates, WIDTH + d, here))
+    o = tl.sigmoid(_columns(gates, 2 * WIDTH + d, here))
+    g = tanh(_columns(gates, 3 * WIDTH + d, here))
+    before = _columns(recalled, d, here)
     c = f * before + i * g
     if BRINGS:
-        c += _number(brought, d, here)
+        c += _columns(brought, d, here)
     return i, f, o, g, before, tanh(c), c
 
 
@@ -59,7 +59,7 @@ def _tape_cell_backward(
     gates, recalled, brought, grad_entry, grad_value, grad_h, grad_gates, grad_recalled,
     grad_brought, gates_row, recalled_row, brought_row, grad_entry_row, grad_gates_row,
     grad_recalled_row, grad_brought_row, WIDTH,
-    BRINGS: tl.constexpr, SEEN: tl.constexpr, BLOCK: tl.constexpr,
+    BRINGS: tl.constexpr, LATER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -69,11 +69,11 @@ def _tape_cell_backward(
         d, here, WIDTH, BRINGS,
     )  # fmt: skip
     grad_entry += b * grad_entry_row
-    of_h, of_c = _number(grad_entry, d, here), _number(grad_entry, WIDTH + d, here)
-    if SEEN:
+    of_h, of_c = _columns(grad_entry, d, here), _columns(grad_entry, WIDTH + d, here)
+    if LATER:
         grad_value += b * 2 * WIDTH
-        of_h += _number(grad_value, d, here) + _number(grad_h + b * WIDTH, d, here)
-        of_c += _number(grad_value, WIDTH + d, here)
+        of_h += _columns(grad_value, d, here) + _columns(grad_h + b * WIDTH, d, here)
+        of_c += _columns(grad_value, WIDTH + d, here)
     of_c += of_h * o * (1.0 - squashed * squashed)
     out = grad_gates + b * grad_gates_row + d
     kind = out.dtype.element_ty
@@ -107,21 +107,21 @@ def tape_cell_backward(
     grad_gates: Tensor,
     grad_recalled: Tensor,
     grad_brought: Tensor | None,
-    seen: tuple[Tensor, Tensor] | None = None,
+    later: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Write ``grad_gates`` (B, 4D), ``grad_recalled`` (B, D) and, where something is brought,
     ``grad_brought`` (B, D).
 
-    To ``grad_entry`` (B, 2D) comes what later steps have ``seen`` of it: contiguous gradients of
-    an entry (B, 2D), and of its h (B, D).
+    Added to ``grad_entry`` (B, 2D) are gradients from ``later`` steps, contiguous: of the entry as
+    a value (B, 2D), and of its h (B, D) as a key.
     """
     B, D = recalled.shape
     extra = gates if brought is None else brought
     of_extra = grad_gates if grad_brought is None else grad_brought
-    value, of_h = (grad_entry, grad_entry) if seen is None else seen
+    value, of_h = (grad_entry, grad_entry) if later is None else later
     _tape_cell_backward[(B, triton.cdiv(D, COLUMNS))](
         gates, recalled, extra, grad_entry, value, of_h, grad_gates, grad_recalled, of_extra,
         gates.stride(0), recalled.stride(0), extra.stride(0), grad_entry.stride(0),
         grad_gates.stride(0), grad_recalled.stride(0), of_extra.stride(0), D,
-        BRINGS=brought is not None, SEEN=seen is not None, BLOCK=min(COLUMNS, block_size(D)),
+        BRINGS=brought is not None, LATER=later is not None, BLOCK=min(COLUMNS, block_size(D)),
     )  # fmt: skip

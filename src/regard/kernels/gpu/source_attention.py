@@ -11,7 +11,7 @@ A score of a query q and a key k is one of
     additive       Σ v tanh(q + k)
     tanh_product   Σ v tanh(q) k
     product        Σ q k
-    cosine         Σ q k / ‖q‖, where keys have unit length
+    cosine         Σ q k / ‖q‖, of keys that were divided by their norms
     sharp_cosine   softplus(Σ v q) times that
 """
 
@@ -40,16 +40,18 @@ def _tile(x, s, a, S, A):
 
 
 @triton.jit
-def _sharpness(dot, SHARP: tl.constexpr):
-    """β = softplus(x) and β'/β of x = Σ v q; 1 and 0 of a cosine that is not sharpened."""
-    if SHARP:
-        e = tl.exp(-tl.abs(dot))
-        beta = tl.maximum(dot, 0.0) + tl.log(1.0 + e)
-        slope = tl.where(dot < 0.0, e, 1.0) / (1.0 + e)
-        ratio = tl.where(beta > 0.0, slope / tl.maximum(beta, 1e-30), 1.0)
-    else:
-        beta, ratio = dot * 0.0 + 1.0, dot * 0.0
-    return beta, ratio
+def _columns(x, a, A):
+    """Some columns of a row of A, in float32; zeros outside."""
+    return tl.load(x + a, mask=a < A, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _sharpness(x):
+    """β = softplus(x) and β'/β, which goes to 1 where β is too small to be told from 0."""
+    e = tl.exp(-tl.abs(x))
+    beta = tl.maximum(x, 0.0) + tl.log(1.0 + e)
+    slope = tl.where(x < 0.0, e, 1.0) / (1.0 + e)
+    return beta, tl.where(beta > 0.0, slope / tl.maximum(beta, 1e-30), 1.0)
 
 
 @triton.jit
@@ -65,20 +67,22 @@ def _weigh(
     squares, dot = 0.0, 0.0
     for begin in range(0, A, BLOCK):
         a = begin + tl.arange(0, BLOCK)
-        q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)
-        factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)
+        q = _columns(query, a, A)
         k = _tile(keys, s, a, S, A)
         if SCORE == "additive":
-            scores += tl.sum(factor[None, :] * tanh(q[None, :] + k), 1)
+            scores += tl.sum(_columns(v, a, A)[None, :] * tanh(q[None, :] + k), 1)
         elif SCORE == "tanh_product":
-            scores += tl.sum((factor * tanh(q))[None, :] * k, 1)
+            scores += tl.sum((_columns(v, a, A) * tanh(q))[None, :] * k, 1)
         else:
             scores += tl.sum(q[None, :] * k, 1)
             squares += tl.sum(q * q)
-            dot += tl.sum(factor * q)
+            if SCORE == "sharp_cosine":
+                dot += tl.sum(_columns(v, a, A) * q)
     if SCORE == "cosine" or SCORE == "sharp_cosine":
-        beta, _ratio = _sharpness(dot, SCORE == "sharp_cosine")
-        scores *= beta / tl.maximum(tl.sqrt(squares), 1e-12)
+        scores /= tl.maximum(tl.sqrt(squares), 1e-12)
+    if SCORE == "sharp_cosine":
+        beta, _ratio = _sharpness(dot)
+        scores *= beta
     seen = s < S
     if MASKED:
         seen = tl.load(mask + b * mask_row + s, mask=seen, other=0) != 0
@@ -143,15 +147,16 @@ def _weigh_backward(
     )  # fmt: skip
     of_scores = shares * (of_shares - tl.sum(shares * of_shares, 0))
     query += b * query_row
-    q = tl.load(query + a, mask=a < A, other=0.0).to(tl.float32)
-    factor = tl.load(v + a, mask=a < A, other=0.0).to(tl.float32)
+    q = _columns(query, a, A)
     k = _tile(keys + b * keys_row, s, a, S, A)
     if SCORE == "additive":
+        factor = _columns(v, a, A)
         squashed = tanh(q[None, :] + k)
         of_k = of_scores[:, None] * factor[None, :] * (1.0 - squashed * squashed)
         of_q = tl.sum(of_k, 0)
         of_v = tl.sum(of_scores[:, None] * squashed, 0)
     elif SCORE == "tanh_product":
+        factor = _columns(v, a, A)
         squashed = tanh(q)
         of_squashed = tl.sum(of_scores[:, None] * k, 0)
         of_k = of_scores[:, None] * (factor * squashed)[None, :]
@@ -160,20 +165,20 @@ def _weigh_backward(
     elif SCORE == "product":
         of_k = of_scores[:, None] * q[None, :]
         of_q = tl.sum(of_scores[:, None] * k, 0)
-        of_v = q
     else:
-        whole = tl.arange(0, WHOLE)  # of a query, whose length all of its columns have
-        every = tl.load(query + whole, mask=whole < A, other=0.0).to(tl.float32)
-        factors = tl.load(v + whole, mask=whole < A, other=0.0).to(tl.float32)
-        beta, ratio = _sharpness(tl.sum(factors * every), SCORE == "sharp_cosine")
-        scale = 1.0 / tl.maximum(tl.sqrt(tl.sum(every * every)), 1e-12)
-        # Σ of_scores · scores: gradients before a softmax add up to 0, so logarithms of shares do.
-        logs = tl.log(tl.where(shares > 0.0, shares, 1.0))
-        of_beta = tl.sum(of_scores * logs, 0) * ratio
-        along = tl.sum(of_scores * logs, 0) * scale * scale
-        of_k = of_scores[:, None] * (beta * scale * q)[None, :]
-        of_q = beta * scale * tl.sum(of_scores[:, None] * k, 0) - along * q + of_beta * factor
-        of_v = of_beta * q
+        all_columns = tl.arange(0, WHOLE)
+        whole_query = _columns(query, all_columns, A)
+        scale = 1.0 / tl.maximum(tl.sqrt(tl.sum(whole_query * whole_query)), 1e-12)
+        # Σ of_scores · scores, for log share = score - log Σ, and of_scores add up to 0.
+        total = tl.sum(of_scores * tl.log(tl.where(shares > 0.0, shares, 1.0)), 0)
+        along = total * scale * scale * q
+        if SCORE == "sharp_cosine":
+            beta, ratio = _sharpness(tl.sum(_columns(v, all_columns, A) * whole_query))
+            along -= total * ratio * _columns(v, a, A)
+            of_v = total * ratio * q
+            scale *= beta
+        of_k = of_scores[:, None] * (scale * q)[None, :]
+        of_q = scale * tl.sum(of_scores[:, None] * k, 0) - along
     if LEARNS_V:
         row = grad_v + b * A + a
         tl.store(row, tl.load(row, mask=a < A, other=0.0) + of_v, mask=a < A)
@@ -205,7 +210,7 @@ def attend(
     _weigh[(B,)](
         query, keys, keys if v is None else v, hides, weights,
         query.stride(0), keys.stride(0), hides.stride(0), weights.stride(0), S, A,
-        SCORE=score, MASKED=mask is not None, POSITIONS=block_size(S), BLOCK=_columns(S),
+        SCORE=score, MASKED=mask is not None, POSITIONS=block_size(S), BLOCK=_width(S),
     )  # fmt: skip
     find(weights, values, context)
 
@@ -213,10 +218,10 @@ def attend(
 def find(weights: Tensor, values: Tensor, context: Tensor) -> None:
     """weights (B, S), values (B, S, Dv) -> ``context`` (B, Dv)."""
     B, S, Dv = values.shape
-    _find[(B, triton.cdiv(Dv, _columns(S)))](
+    _find[(B, triton.cdiv(Dv, _width(S)))](
         weights, values, context,
         *weights.stride(), values.stride(0), context.stride(0), S, Dv,
-        POSITIONS=block_size(S), BLOCK=_columns(S), **ONE_WARP,
+        POSITIONS=block_size(S), BLOCK=_width(S), **ONE_WARP,
     )  # fmt: skip
 
 
@@ -235,8 +240,8 @@ def attend_backward(
     *,
     score: str,
 ) -> None:
-    """Write ``grad_query`` (B, A) and ``grad_found`` (B, Dv), all of the context's gradient, which
-    may be ``grad_context`` itself.
+    """Write ``grad_query`` (B, A) and ``grad_found`` (B, Dv), all of the context's gradient; where
+    gates add nothing, that may be ``grad_context`` itself.
 
     What comes to ``grad_keys`` (B, S, A) and ``grad_v`` (B, A) is added there, in float32.
 
@@ -244,7 +249,7 @@ def attend_backward(
     added here. Where there is no v, nothing is added to ``grad_v``.
     """
     (B, S, A), Dv = keys.shape, values.shape[-1]
-    columns = _columns(S)
+    columns = _width(S)
     width = triton.cdiv(triton.cdiv(Dv, columns), PARTS) * columns
     n_parts = triton.cdiv(Dv, width)
     grad_weights = weights.new_empty(B, n_parts, S)
@@ -254,7 +259,7 @@ def attend_backward(
         values.stride(0), grad_gates.stride(0), grad_context.stride(0), grad_found.stride(0),
         S, Dv, grad_gates.shape[-1], width, **sizes,
     )  # fmt: skip
-    sizes["BLOCK"] = _columns(S, TILE // 4)
+    sizes["BLOCK"] = _width(S, TILE // 4)
     _weigh_backward[(B, triton.cdiv(A, sizes["BLOCK"]))](
         query, keys, keys if v is None else v, weights, grad_weights, grad_query, grad_keys, grad_v,
         query.stride(0), keys.stride(0), weights.stride(0), grad_query.stride(0),
@@ -263,5 +268,5 @@ def attend_backward(
     )  # fmt: skip
 
 
-def _columns(n_positions: int, tile: int | None = None) -> int:
+def _width(n_positions: int, tile: int | None = None) -> int:
     return max(16, (tile or TILE) // block_size(n_positions))
