@@ -1,7 +1,7 @@
 """The code of a page of documentation: fenced blocks of sh and python, and files that it shows.
 
 A block with a title is a file that the reader saves. ``<!-- not run: WHY -->`` before a block says
-why it is not run.
+why it is not run. Pages of notebooks are left out: they are made by running them.
 """
 
 import re
@@ -11,7 +11,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
-    *(f"docs/{path.relative_to(ROOT / 'docs')}" for path in sorted((ROOT / "docs").rglob("*.md"))),
+    *(
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if path.parent.name != "notebooks"
+    ),
 )
 _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<why>[^\n]+?) -->\n)?```(?P<language>sh|python|yaml)(?P<more>[^\n]*)\n"

@@ -1,11 +1,10 @@
-"""Laws of the deep recurrent translators, and each against an unrolled version of its paper."""
+"""What deep recurrent translators show, and each against an unrolled version of its paper."""
 
 import pytest
 import torch
+from families import DEEP_RECURRENT, SMALL_EXPERTS
 
 from regard.core.errors import ConfigError
-from regard.decoding.beam import beam_search
-from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
 from regard.kernels.call import reference_only
 from regard.layers.fast_forward import INPUT_SCALE
@@ -27,54 +26,7 @@ def deep(name, **changes):
     return model
 
 
-SMALL_EXPERTS = {"d_cell": 10, "experts": 5, "top_k": 2, "d_expert": 8}
-SYSTEMS = [
-    ("gnmt2016", {}),
-    ("gnmt2016", {"n_layers": 1, "n_decoder_layers": 1}),
-    ("gnmt2016", {"n_layers": 2, "n_decoder_layers": 5}),
-    ("gnmt2016", {"d_cell": 10}),
-    ("gnmt2016", {"residual_from": 1, "d_cell": 10}),
-    ("gnmt2016", {"score": "general"}),
-    ("moe2017", SMALL_EXPERTS),
-    ("moe2017", {**SMALL_EXPERTS, "residual_from": 3, "n_layers": 2, "d_cell": None}),
-    ("deep-att2016", {}),
-    ("deep-att2016", {"peepholes": True}),
-    ("deep-att2016", {"n_layers": 1, "n_decoder_layers": 1, "score": "general"}),
-]
-every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
-
-
-@every_system
-def test_stepping_equals_forward(source, target, name, changes):
-    model = deep(name, **changes)
-    memory = model.encode(source)
-    state = model.start(memory)
-    full = model(source, target)
-    for t in range(target.shape[1]):
-        logits, state = model.step(target[:, t], memory, state)
-        torch.testing.assert_close(logits, full[:, t])
-
-
-@every_system
-def test_the_future_does_not_leak_and_the_past_matters(source, target, name, changes):
-    model = deep(name, **changes)
-    full = model(source, target)
-    for t in range(1, target.shape[1]):
-        other = target.clone()
-        other[:, t:] = 4 + (other[:, t:] - 3) % 9
-        assert torch.equal(model(source, other)[:, :t], full[:, :t])
-        other = target.clone()
-        other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
-        assert not torch.allclose(model(source, other)[:, t], full[:, t])
-
-
-@every_system
-def test_padding_changes_no_real_position_and_rows_are_strangers(source, target, name, changes):
-    model = deep(name, **changes)
-    together = model(source, target)
-    for row, length in enumerate((7, 4, 7)):
-        alone = model(source[row : row + 1, :length], target[row : row + 1])
-        torch.testing.assert_close(together[row : row + 1], alone)
+every_system = pytest.mark.parametrize(("name", "changes"), DEEP_RECURRENT, ids=str)
 
 
 @every_system
@@ -94,16 +46,6 @@ def test_the_readable_layers_are_the_fused_ones_with_gradients(source, target, n
     for (path, _), gradient in zip(model.named_parameters(), fused[1], strict=True):
         some = gradient is not None and gradient.abs().sum() > 0
         assert some or ("experts" in path and path.endswith(unused)), path
-
-
-@every_system
-def test_more_beams_find_no_worse(source, name, changes):
-    model = deep(name, **changes)
-    limits = torch.full((3,), 6)
-    one = greedy(model, source, limits=limits, length_penalty=0.0)
-    many = beam_search(model, source, limits=limits, n_beams=4, length_penalty=0.0)
-    for single, best in zip(one, many, strict=True):
-        assert not single.finished or best[0].log_prob >= single.log_prob - 1e-9
 
 
 @every_system

@@ -1,21 +1,17 @@
-"""Laws of the memory-networks, and both fusions against the paper's equations written out."""
-
-import itertools
+"""Memory-networks against the paper's equations written out, what is seen of them, and costs."""
 
 import pytest
 import torch
+from families import MEMORY_NETWORKS, SOFT_MEMORY
 from lstmn import find, paper_score, plus, read, sigmoid, times
 
 from regard.checkpoints.run_folder import RunFolder, load_model, save_model
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
-from regard.decoding.beam import beam_search
-from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
 from regard.models.presets import PRESETS, ModelSettings, build, resolve
 from regard.training.flops import count_forward, flop_formula
 
-SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]
 FUSIONS = ["shallow", "deep"]
 LENGTHS = (7, 4, 7)
 """Real tokens of each row of ``source``."""
@@ -30,13 +26,8 @@ def made(fusion, score="additive", **changes):
 
 
 both_fusions = pytest.mark.parametrize("fusion", FUSIONS)
-SOFT = [
-    *((fusion, score, {}) for fusion, score in itertools.product(FUSIONS, SCORES)),
-    *((fusion, "content", {"beta": "emitted"}) for fusion in FUSIONS),
-]
-HARD = [(fusion, "additive", {"normaliser": "hard"}) for fusion in FUSIONS]
-every_soft_system = pytest.mark.parametrize(("fusion", "score", "changes"), SOFT, ids=str)
-every_system = pytest.mark.parametrize(("fusion", "score", "changes"), [*SOFT, *HARD], ids=str)
+every_soft_system = pytest.mark.parametrize("changes", [of for _, of in SOFT_MEMORY], ids=str)
+every_system = pytest.mark.parametrize("changes", [of for _, of in MEMORY_NETWORKS], ids=str)
 
 
 def tensor(lists):
@@ -112,59 +103,9 @@ def test_a_step_by_step_version_gives_the_same_logits_and_weights(source, target
 
 
 @every_system
-def test_stepping_equals_forward_from_every_cut(source, target, fusion, score, changes):
-    model = made(fusion, score, **changes)
-    memory = model.encode(source)
-    full = model(source, target)
-    for cut in range(target.shape[1]):
-        state = model.start(memory)
-        if cut:
-            states, state = model.decoder(target[:, :cut], memory, state)
-            head = model.logits(states)
-            torch.testing.assert_close(head, full[:, :cut])
-        for t in range(cut, target.shape[1]):
-            logits, state = model.step(target[:, t], memory, state)
-            torch.testing.assert_close(logits, full[:, t])
-
-
-@every_system
-def test_a_step_goes_on_from_reordered_rows(source, target, fusion, score, changes):
-    model = made(fusion, score, **changes)
-    rows = torch.tensor([2, 0, 0, 1])
-    memory = model.encode(source)
-    state = model.start(memory)
-    for t in range(3):
-        _, state = model.step(target[:, t], memory, state)
-    logits, _ = model.step(target[rows, 3], memory.select(rows), state.select(rows))
-    torch.testing.assert_close(logits, model(source, target)[rows, 3])
-
-
-@every_system
-def test_the_future_is_hidden_and_the_past_matters(source, target, fusion, score, changes):
-    model = made(fusion, score, **changes)
-    full = model(source, target)
-    for t in range(1, target.shape[1]):
-        other = target.clone()
-        other[:, t:] = 4 + (other[:, t:] - 3) % 9
-        assert torch.equal(model(source, other)[:, :t], full[:, :t])
-        other = target.clone()
-        other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
-        assert not torch.allclose(model(source, other)[:, t], full[:, t])
-
-
-@every_system
-def test_padding_changes_nothing_and_rows_do_not_meet(source, target, fusion, score, changes):
-    model = made(fusion, score, **changes)
-    together = model(source, target)
-    for row, length in enumerate(LENGTHS):
-        alone = model(source[row : row + 1, :length], target[row : row + 1])
-        torch.testing.assert_close(together[row : row + 1], alone)
-
-
-@every_system
-def test_what_is_seen_gives_what_was_computed(source, target, fusion, score, changes):
+def test_what_is_seen_gives_what_was_computed(source, target, changes):
     """Weights times values are h̃ and c̃; the cell makes the next entry of the tape of them."""
-    model = made(fusion, score, **changes)
+    model = made(**changes)
     before = model(source, target)
     with watch(model) as views:
         assert torch.equal(model(source, target), before)
@@ -204,19 +145,6 @@ def test_steps_are_seen_as_one_run_is(source, target, fusion):
         torch.testing.assert_close(stepped[key].weights(), view.weights())
 
 
-@every_system
-def test_one_beam_is_greedy_and_more_find_no_worse(source, fusion, score, changes):
-    model = made(fusion, score, **changes)
-    limits = torch.full((3,), 6)
-    single = greedy(model, source, limits=limits, length_penalty=0.0)
-    one, many = (
-        beam_search(model, source, limits=limits, n_beams=n, length_penalty=0.0) for n in (1, 4)
-    )
-    for first, same, best in zip(single, one, many, strict=True):
-        assert first.ids == same[0].ids
-        assert not first.finished or best[0].log_prob >= first.log_prob - 1e-9
-
-
 # ------------------------------------------------------------------ costs and learning
 
 
@@ -253,8 +181,8 @@ def test_flops_are_those_of_the_products(fusion):
 
 
 @every_soft_system
-def test_every_parameter_has_a_gradient(source, target, fusion, score, changes):
-    model = made(fusion, score, **changes)
+def test_every_parameter_has_a_gradient(source, target, changes):
+    model = made(**changes)
     model(source, target).pow(2).sum().backward()
     for path, parameter in model.named_parameters():
         assert parameter.grad is not None, path

@@ -1,22 +1,15 @@
-"""Laws of the recurrent translators, and each decoder against an unrolled version of its paper."""
-
-import itertools
+"""What recurrent translators show, and each decoder against an unrolled version of its paper."""
 
 import pytest
 import torch
+from families import RECURRENT
 
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
-from regard.decoding.beam import beam_search
-from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
 from regard.models.presets import PRESETS, ModelSettings, build, resolve
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.training.flops import count_forward, flop_formula
-
-SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]
-WINDOWS = ["global", "local_m", "local_p"]
-RECURRENT = [name for name in PRESETS if PRESETS[name].family == "recurrent"]
 
 
 def preset(name, **changes):
@@ -26,67 +19,7 @@ def preset(name, **changes):
     return build(config).double().eval()
 
 
-SYSTEMS = [
-    *((name, {}) for name in RECURRENT),
-    ("sutskever2014", {"reverse_source": False}),
-    ("luong2015", {"input_feeding": False}),
-    *(
-        ("luong2015", {"score": score, "window": window})
-        for score, window in itertools.product(SCORES, WINDOWS)
-    ),
-    *(("graves2014", {"beta": beta}) for beta in ("fixed", "learned")),
-    *(("bahdanau2015", {"score": score}) for score in ("general", "location")),
-    ("bahdanau2015", {"window": "local_p"}),
-    *(("bahdanau2015", {"cell": cell}) for cell in ("lstm", "tanh")),
-    ("bahdanau2015", {"bidirectional": False, "score": "dot"}),
-    *(("luong2015", {"bidirectional": True, "cell": cell}) for cell in ("lstm", "gru", "tanh")),
-    ("sutskever2014", {"bidirectional": True, "cell": "tanh"}),
-    ("cs224n2019", {"bidirectional": True, "score": "additive"}),
-]
-every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
-
-
-@every_system
-def test_stepping_equals_forward(source, target, name, changes):
-    model = preset(name, **changes)
-    memory = model.encode(source)
-    state = model.start(memory)
-    full = model(source, target)
-    for t in range(target.shape[1]):
-        logits, state = model.step(target[:, t], memory, state)
-        torch.testing.assert_close(logits, full[:, t])
-
-
-@every_system
-def test_the_future_does_not_leak_and_the_past_matters(source, target, name, changes):
-    model = preset(name, **changes)
-    full = model(source, target)
-    for t in range(1, target.shape[1]):
-        other = target.clone()
-        other[:, t:] = 4 + (other[:, t:] - 3) % 9
-        assert torch.equal(model(source, other)[:, :t], full[:, :t])
-        other = target.clone()
-        other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
-        assert not torch.allclose(model(source, other)[:, t], full[:, t])
-
-
-@every_system
-def test_padding_changes_no_real_position_and_rows_are_strangers(source, target, name, changes):
-    model = preset(name, **changes)
-    together = model(source, target)
-    for row, length in enumerate((7, 4, 7)):
-        alone = model(source[row : row + 1, :length], target[row : row + 1])
-        torch.testing.assert_close(together[row : row + 1], alone)
-
-
-@every_system
-def test_one_beam_is_greedy_and_more_beams_find_no_worse(source, name, changes):
-    model = preset(name, **changes)
-    limits = torch.full((3,), 6)
-    one = greedy(model, source, limits=limits, length_penalty=0.0)
-    many = beam_search(model, source, limits=limits, n_beams=4, length_penalty=0.0)
-    for single, best in zip(one, many, strict=True):
-        assert not single.finished or best[0].log_prob >= single.log_prob - 1e-9
+every_system = pytest.mark.parametrize(("name", "changes"), RECURRENT, ids=str)
 
 
 @every_system
@@ -232,7 +165,7 @@ def test_settings_of_another_family_are_refused():
 
 
 def test_gradients_reach_every_parameter(source, target):
-    for name in RECURRENT:
+    for name in (name for name in PRESETS if PRESETS[name].family == "recurrent"):
         model = preset(name)
         assert isinstance(model, RecurrentTranslator)
         model(source, target).pow(2).sum().backward()
