@@ -35,6 +35,9 @@ def test_attention_is_visible_step_by_step(source, target, name, changes):
     assert (weights[1, :, :, 4:] == 0).all()
     if model.config.window != "local_p":
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 6, dtype=torch.float64))
+    if model.config.window == "local_m":  # around the position of the target that asks
+        near = (torch.arange(6)[:, None] - torch.arange(7)).abs() <= model.config.half_width
+        assert ((weights[0, 0] > 0) == near).all()
 
 
 @every_system
