@@ -395,6 +395,7 @@ def _page(comparison: Comparison, tables: Sequence[Table], settings: str) -> str
     words = "words (middle of the bucket)"
     return report_page(
         f"{len(comparison.rows)} systems on {comparison.data}",
+        kind="Comparison",
         facts=[
             ("Best BLEU", comparison.best),
             *(("Warning", one) for one in comparison.warnings),

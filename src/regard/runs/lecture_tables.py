@@ -61,9 +61,14 @@ class TableClaim:
     text: str
     kind: Literal["better", "cheaper", "ensembles"]
     """``better``: the first row has a better score than the second. ``cheaper``: the first row
-    came to the score of the best other system at a smaller cost. ``ensembles``: each is better than
-    the row that it averages."""
+    came to the score of the best other system, which is none of ``rows``, at a smaller cost.
+    ``ensembles``: each is better than the row that it averages."""
     rows: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Rows without which it cannot be told."""
+        return self.rows[:1] if self.kind == "cheaper" else self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,7 @@ def _page(result: SweepResult, settings: str) -> str:
     axes[f"{title} on valid"] = [result.value(one) or 0.0 for one in scored]
     return report_page(
         f"{counted(len(result.trials), 'trial')} of {result.name}",
+        kind="Sweep",
         facts=[
             ("Best", result.best.trial.name),
             (f"{title} on valid", score_text(result.criterion, result.value(result.best))),

@@ -343,6 +343,7 @@ def write_table(table: LectureTable, sections: Sequence[Section], out: Path) -> 
         "tex": "\n".join(map(latex_table, (*shown, notes))),
         "html": report_page(
             f"The lecture's table: {table.name}",
+            kind="Table",
             facts=[("Sections", str(len(sections))), ("Published on", table.where)],
             curves=[_curves(table, section) for section in sections],
             tables=tables,

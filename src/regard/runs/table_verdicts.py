@@ -27,9 +27,9 @@ def verdicts(
     done = {row.row: row for row in rows if row.error is None}
     judge = _Judge(table, done, METRICS[table.metrics[0]], significance)
     judges = {"better": judge.better, "cheaper": judge.cheaper, "ensembles": judge.ensembles}
-    found = []
+    titles, found = {row.row: row.title for row in rows}, []
     for claim in table.claims:
-        missing = [key for key in claim.rows if key not in done]
+        missing = [titles.get(key, key) for key in claim.needed if key not in done]
         if missing:
             finding = f"{' and '.join(missing)} could not be trained"
             found.append(Verdict(claim=claim.text, verdict=None, finding=finding))

@@ -61,12 +61,13 @@ def report_page(
     looks: Sequence[Looked] = (),
     drawing: str = "",
     settings: str = "",
+    kind: str = "Report of a run",
 ) -> str:
     """The whole page. ``curves`` and the ``drawing`` of the model are trusted SVG; all else is
     escaped.
 
-    ``facts`` are (name, value) and head the page; ``settings`` is text shown as it is, folded away.
-    What is not given leaves no trace.
+    ``kind`` stands beside the project's name. ``facts`` are (name, value) and head the page;
+    ``settings`` is text shown as it is, folded away. What is not given leaves no trace.
     """
     parts = [element("h1", title)]
     if facts:
@@ -89,7 +90,7 @@ def report_page(
         text = element("pre", settings.strip("\n"), tabindex=0)
         folded = element("details", element("summary", "Settings"), text)
         parts.append(element("section", folded))
-    return page(title, element("main", *parts), kind="Report of a run")
+    return page(title, element("main", *parts), kind=kind)
 
 
 def page(title: str, body: str, *, kind: str, policy: str = _POLICY, style: str = "") -> str:

@@ -463,6 +463,10 @@ def test_verdicts_turn_when_numbers_turn():
     assert judged(dots=made("dots", 19, kind="ensemble"))[2][0] is False
     failed = RowResult(row="blocks", title="blocks", error="why")
     assert [verdict for verdict, _ in judged(blocks=failed)] == [None, None, True]
+    failed = RowResult(row="blocks-big", title="Big", error="why")
+    assert [verdict for verdict, _ in judged(**{"blocks-big": failed})] == [None, True, True]
+    (one,) = verdicts(replace(SMALL, claims=SMALL.claims[:1]), [made("blocks", 27), failed])
+    assert one.finding == "Big could not be trained"
 
 
 @pytest.mark.parametrize(
