@@ -23,7 +23,7 @@ RECURRENT = [
     ),
     *(("graves2014", {"beta": beta}) for beta in ("fixed", "learned")),
     *(("bahdanau2015", {"score": score}) for score in ("general", "location")),
-    ("bahdanau2015", {"window": "local_p"}),
+    *(("bahdanau2015", {"window": window}) for window in ("local_m", "local_p")),
     *(("bahdanau2015", {"cell": cell}) for cell in ("lstm", "tanh")),
     ("bahdanau2015", {"bidirectional": False, "score": "dot"}),
     *(("luong2015", {"bidirectional": True, "cell": cell}) for cell in ("lstm", "gru", "tanh")),
