@@ -353,6 +353,9 @@ def test_an_ensemble_is_served(serving, run_path, recurrent):
     assert said == both.translate("a b c")
     info = ask("/api/info")
     assert (info["name"], info["attentions"]) == ("short + recurrent", [])
+    (model,) = ask("/v1/models")["data"]
+    newest = max((path / "model.safetensors").stat().st_mtime for path in (run_path, recurrent))
+    assert (model["id"], model["created"]) == ("short + recurrent", int(newest))
     assert info["form"]["views"] == ["beam"]
     with pytest.raises(urllib.error.HTTPError) as refusal:
         ask("/api/explain", source="a b c")

@@ -53,6 +53,11 @@ class LectureRow:
     published: Mapping[str, Figures] = field(default_factory=dict)
     """By direction, such as en-de."""
 
+    @property
+    def kind(self) -> str:
+        """``single``, or ``ensemble``."""
+        return "single" if self.ensemble_of is None else "ensemble"
+
 
 @dataclass(frozen=True, slots=True)
 class TableClaim:

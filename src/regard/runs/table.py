@@ -155,6 +155,7 @@ class SectionTrainings:
                     row=row.key,
                     title=row.title,
                     preset=row.preset,
+                    kind=row.kind,
                     error=f"{kind}{error}",
                     published=results.published(row, direction),
                 )

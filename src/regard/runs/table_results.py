@@ -108,7 +108,7 @@ def row_result(
         title=row.title,
         preset=row.preset,
         size=size,
-        kind="single" if row.ensemble_of is None else "ensemble",
+        kind=row.kind,
         parameters=facts[0]["parameters"],
         training_flops=statistics.fmean(one["flops"] for one in facts),
         grid_flops=sum(trial.flops for trial in entry.trials),

@@ -81,7 +81,7 @@ def openai_routes(service: Service) -> APIRouter:
 
 
 def _model(service: Service) -> dict[str, Any]:
-    created = int(service.run.folder.weights.stat().st_mtime)
+    created = int(service.run.written_at())
     return {"id": service.name, "object": "model", "created": created, "owned_by": "regard"}
 
 

@@ -52,6 +52,10 @@ class EnsembleRun(Run):
         return self.runs
 
     @override
+    def written_at(self) -> float:
+        return max(run.written_at() for run in self.runs)
+
+    @override
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
         if not self._starts:
             return Run.source_ids(self, texts)

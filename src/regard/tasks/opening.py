@@ -206,6 +206,10 @@ class TrainedRun(Deeds):
         """What it does, in few words: such as its task, or its languages."""
         return self.task
 
+    def written_at(self) -> float:
+        """When its weights were written, in seconds since 1970."""
+        return self.folder.weights.stat().st_mtime
+
     def __repr__(self) -> str:
         named, system = f"{type(self).__name__} {self.folder.path}", self.recipe.model.preset
         size = counted(n_parameters(self.model), "parameter")
