@@ -66,6 +66,7 @@ def make_table(
     """
     recipes = {data: row_recipes(asked, data) for data in asked.data}  # before anything is trained
     pick_device(device)
+    results.check_same_table(asked.table, out)
     for rows in recipes.values():
         records_of(asked, rows)  # are they there? before a folder is taken
     for data, rows in recipes.items():

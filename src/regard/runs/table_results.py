@@ -316,6 +316,21 @@ def save_section(section: Section, folder: Path) -> None:
     write_whole(folder / SECTION.format(section.until), text)
 
 
+def check_same_table(table: LectureTable, out: Path) -> None:
+    """Refuse a folder that has rows of another table; what is damaged there is told later."""
+    known = {row.key for row in table.rows}
+    for path in sorted(out.glob(f"*/{SECTION.format('*')}")):
+        try:
+            found = {str(row["row"]) for row in parse_json(read_text(path))["rows"]}
+        except (ValueError, TypeError, KeyError):
+            continue
+        if others := sorted(found - known):
+            raise CheckpointError(
+                f"{path} has rows of another table than {table.name!r} ({', '.join(others)}); "
+                "choose another --out"
+            )
+
+
 def load_sections(out: Path) -> list[Section]:
     """All sections in a table's folder, in order of their data and budget."""
     found = []

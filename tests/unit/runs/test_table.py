@@ -427,6 +427,17 @@ def test_a_damaged_section_is_told(asked, pretended, tmp_path):
         load_sections(tmp_path / "out")
 
 
+def test_a_folder_of_another_table_is_refused_before_anything_is_trained(
+    asked, pretended, tmp_path
+):
+    (tmp_path / "out/documents").mkdir(parents=True)
+    path = tmp_path / "out/documents/section-budget.json"
+    path.write_text('{"rows": [{"row": "dot"}, {"row": "dmca2018"}]}')
+    with pytest.raises(CheckpointError, match=r"rows of another table .*\(dmca2018\); choose"):
+        make_table(asked, tmp_path / "out")
+    assert not pretended.begun
+
+
 # ------------------------------------------------------------------ verdicts
 
 
