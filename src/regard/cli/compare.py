@@ -58,8 +58,8 @@ def compare(
     """Train systems on the same data, tokenizer, seeds and budget, and lay them side by side.
 
     The learning rate of each is chosen on valid first, from a grid that widens until the best is
-    inside, which costs one and a half trainings more, or a little beyond. When it is interrupted,
-    the same command goes on where it stopped.
+    inside, which costs two trainings more, or a little beyond. When it is interrupted, the same
+    command goes on where it stopped.
     """
     from regard.runs import comparison as results
     from regard.runs.compare import compare as run_comparison

@@ -255,6 +255,18 @@ def _packed(
     }
 
 
+def pair_lengths(batch: Batch) -> tuple[Ints, Ints]:
+    """Positions that each source and target has of its own, without padding.
+
+    Of a batch that has not gone to a device; rows of a tile that hold no example count nothing.
+    """
+    if batch.packed:
+        return text_lengths(batch.source_bounds), text_lengths(batch.target_bounds)
+    n = len(batch.numbers)
+    source, target = ((ids[:n] != PAD_ID).sum(1).numpy() for ids in (batch.source, batch.target))
+    return source, target - 1  # a model reads all but the last
+
+
 def text_lengths(bounds: Tensor) -> Ints:
     """Positions of each text of a packed batch that has not gone to a device."""
     lengths: Ints = np.diff(bounds.numpy()).astype(np.int64)

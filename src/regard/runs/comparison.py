@@ -38,8 +38,9 @@ NOTES = (
     ("±", "standard deviation over the seeds"),
     (
         "FLOPs",
-        "of one training, forward and backward, padding included; one count for all systems, of "
-        "matrix products alone: a score that works element by element costs time, and no FLOPs",
+        "of one training, forward and backward, of the texts without their padding; one count for "
+        "all systems, of matrix products alone: a score that works element by element costs time, "
+        "and no FLOPs",
     ),
     ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
     ("Time", "of one training with its validations"),

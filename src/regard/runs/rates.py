@@ -1,9 +1,10 @@
 """Which learning rate a system is trained with: rates are tried, the best of them for longer.
 
 Rates stand a factor of two apart, around the recipe's own, and are judged by the loss on valid.
-Where the best is the smallest or the largest so far, the next one beyond is tried as well, until
-the best has been beaten on both sides. The first trials are short, and those that did best, or
-cannot be told from the best, go on to long ones (successive halving, Jamieson & Talwalkar 2016).
+The first trials are short, and those that did best, or cannot be told from the best, go on to long
+ones (successive halving, Jamieson & Talwalkar 2016). Where the best is the smallest or the largest
+of its length, the next one beyond is tried as well, until it has been beaten on both sides by
+trials as long as its own: longer trainings want lower rates.
 A trial is a training of its own, whose rate falls to zero: half a schedule would judge another one.
 """
 
@@ -25,6 +26,8 @@ LEAST_STEPS = 100
 """Trials of fewer updates tell nothing, and the short ones are left out."""
 KEPT = 2
 """Rates that go on from the short trials to the long ones, at least."""
+BEATEN = 3
+"""Trials of each length, at least: the best rate, and one on each side of it."""
 ALIKE = 0.01
 """Losses that differ by no more than this share of the best cannot be told apart."""
 HORIZON = 0.32
@@ -91,41 +94,39 @@ def is_at_edge(rate: float, tried: Sequence[float]) -> bool:
 
 def least_cost(shares: Sequence[float] = SHARES) -> float:
     """Shares of the budget that a search takes where the grid need not widen."""
-    first, *others = shares
-    return len(FIRST) * first + KEPT * sum(others)
+    return BEATEN * sum(shares)
 
 
 def search_rate(centre: float, shares: Sequence[float], tried: Try) -> RateSearch:
     """Try rates around ``centre``, by trials of each of the ``shares`` in turn."""
     trials: list[Trial] = []
-    known: set[int] = set()
     candidates: Sequence[int] = FIRST
     losses: dict[int, float] = {}
     for n, share in enumerate(shares):
-        later, losses = KEPT * sum(shares[n + 1 :]), {}
+        later, losses = least_cost(shares[n + 1 :]), {}
         waiting = list(candidates)
         while waiting:
             at = waiting.pop(0)
-            trial = tried(rate_at(centre, at), share, share * len(waiting) + later)
+            following = max(len(waiting), BEATEN - len(losses) - 1)
+            trial = tried(rate_at(centre, at), share, share * following + later)
             trials.append(trial)
-            known.add(at)
             losses[at] = math.inf if trial.loss is None else trial.loss
-            if not waiting and (beyond := _beyond(losses, known)) is not None:
+            if not waiting and (beyond := _beyond(losses)) is not None:
                 waiting.append(beyond)
         candidates = _best(losses)
         if not candidates:
-            rates = ", ".join(f"{rate_at(centre, at):g}" for at in sorted(known))
+            rates = ", ".join(f"{rate:g}" for rate in sorted({trial.lr for trial in trials}))
             raise TrainingError(f"no learning rate of {rates} led anywhere; lower train.lr")
     best = min(losses, key=lambda at: (losses[at], at))
-    return RateSearch(tuple(trials), rate_at(centre, best), best in (min(known), max(known)))
+    return RateSearch(tuple(trials), rate_at(centre, best), best in (min(losses), max(losses)))
 
 
-def _beyond(losses: dict[int, float], known: set[int]) -> int | None:
+def _beyond(losses: dict[int, float]) -> int | None:
     """The next rate of a grid whose best is at an edge; a lower one where none led anywhere."""
     best = min(losses, key=lambda at: (losses[at], at))
-    if math.isinf(losses[best]) or best == min(known):
+    if math.isinf(losses[best]) or best == min(losses):
         following = best - 1
-    elif best == max(known):
+    elif best == max(losses):
         following = best + 1
     else:
         return None

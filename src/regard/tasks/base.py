@@ -174,7 +174,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def flops(self, batch: Any) -> float:
-        """What a training step on a batch costs, its padding included."""
+        """What a training step on a batch costs."""
 
     @abstractmethod
     def example(self, number: int) -> str:

@@ -26,7 +26,7 @@ from regard.data.pair_batches import (
     ordered_batches,
     packed_stream,
     padded_stream,
-    text_lengths,
+    pair_lengths,
     tiled_stream,
 )
 from regard.data.records import Pair
@@ -210,15 +210,12 @@ class PreparedTranslation(Prepared):
 
     @override
     def flops(self, batch: Batch) -> float:
+        """Of the texts without padding: systems that pad stand beside those that need not."""
         settings = self.recipe.train
-        if batch.packed:
-            bounds = (batch.source_bounds, batch.target_bounds)
-            return self.formula.training_each(*map(text_lengths, bounds))
-        n_rows, n_source = batch.source.shape
         n_passes = 1.0
         if settings.rewards:  # samples are as long as references, about; written, then learned from
             n_passes += settings.samples * (1 + 1 / BACKWARD)
-        return n_passes * self.formula.training(n_rows, n_source, batch.target_in.shape[1])
+        return n_passes * self.formula.training(*pair_lengths(batch))
 
     @override
     def example(self, number: int) -> str:

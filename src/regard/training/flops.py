@@ -47,12 +47,8 @@ class FlopFormula:
         """Of texts of so many tokens (N,), beside a count in which every query meets every key."""
         return sum(pair * float((n * (n - width).clip(0)).sum()) for pair, width in self.windows)
 
-    def training(self, n_rows: int, n_source: int, n_target: int) -> float:
-        """FLOPs of a training step on a padded batch."""
-        return BACKWARD * n_rows * self.forward(n_source, n_target)
-
-    def training_each(self, n_source: NDArray[np.int64], n_target: NDArray[np.int64]) -> float:
-        """FLOPs of a training step on pairs of these lengths, without padding."""
+    def training(self, n_source: NDArray[np.int64], n_target: NDArray[np.int64]) -> float:
+        """FLOPs of a training step on pairs of these lengths."""
         s, t = n_source.astype(np.float64), n_target.astype(np.float64)
         terms = np.array([len(s), s.sum(), t.sum(), s @ s, t @ t, s @ t])
         return BACKWARD * (float(np.dot(self.coefficients, terms)) - self._spared(s + t))

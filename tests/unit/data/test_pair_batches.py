@@ -1,6 +1,8 @@
 import json
 import random
+from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.examples import Example, encode_pairs, within
-from regard.data.pair_batches import collate_pairs, ordered_batches, padded_stream, tiled_stream
+from regard.data.pair_batches import (
+    collate_pairs,
+    ordered_batches,
+    packed_stream,
+    padded_stream,
+    pair_lengths,
+    tiled_stream,
+)
 from regard.data.records import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -316,3 +325,14 @@ def test_one_long_summary_pads_no_other():
     batches = epoch_of(tiled_stream(examples, batch_tokens=448, seed=0))
     assert [b.target.shape[1] for b in batches if 3 in b.numbers] == [129]
     assert {b.target.shape[1] for b in batches if 3 not in b.numbers} == {9}
+
+
+@pytest.mark.parametrize("stream_of", [packed_stream, padded_stream, tiled_stream])
+def test_a_text_is_as_long_however_it_is_laid_beside_others(stream_of):
+    """What a training costs is counted of these lengths, and must not depend on the device."""
+    examples = made(50)
+    wanted = sorted((len(one.source) + 1, len(one.target) + 1) for one in examples)
+    batches = epoch_of(stream_of(examples, batch_tokens=128, seed=3))
+    assert len(batches) > 2
+    found = [zip(*map(np.ndarray.tolist, pair_lengths(one)), strict=True) for one in batches]
+    assert sorted(chain.from_iterable(found)) == wanted

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from tiny import tiny_config
@@ -35,7 +36,8 @@ def test_the_count_is_that_of_the_matrix_products():
 
 def test_training_costs_three_forwards_a_row():
     formula = flop_formula(Transformer(tiny_config()))
-    assert formula.training(4, 6, 9) == pytest.approx(12 * formula.forward(6, 9))
+    each = formula.training(np.array([6, 2]), np.array([9, 5]))
+    assert each == pytest.approx(3 * (formula.forward(6, 9) + formula.forward(2, 5)))
 
 
 def test_the_model_is_left_alone():

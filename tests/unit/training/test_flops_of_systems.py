@@ -95,7 +95,7 @@ def test_a_window_costs_the_keys_that_it_meets(window, keys):
         a_pair * 1000 * (1000 - keys)
     )
     lengths = np.array([600, 3]), np.array([400, 2])
-    assert narrow.training_each(*lengths) == pytest.approx(
+    assert narrow.training(*lengths) == pytest.approx(
         BACKWARD * (narrow.forward(600, 400) + narrow.forward(3, 2))
     )
 
