@@ -394,6 +394,8 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
         f"regard: {nowhere} is not a run folder, so {tmp_path / 'more'} is one too many: name "
         "runs, then one file\n"
     )
+    assert "there is no run folder" in refused("translate", run_path, nowhere, "a b")
+    assert "there is no run folder" in refused("evaluate", run_path, nowhere)
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])
     with pytest.raises(regard.ConfigError, match="runs of the task masked make no ensemble"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.run_paths import RunPath, RunPaths
+from regard.cli.run_paths import RunPath, RunPaths, check_folder
 from regard.cli.terminal import (
     Beam,
     Device,
@@ -146,6 +146,8 @@ def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
             f"{files[0]} is not a run folder, so {files[1]} is one too many: name runs, then one "
             "file"
         )
+    if files and not (files[0].suffix or files[0].exists()):
+        check_folder(files[0])
     return runs, files[0] if files else None
 
 
