@@ -351,7 +351,11 @@ def begin_as(model: nn.Module, config: ModelConfig, init: RunFolder) -> None:
             f"for one of {config.family!r}; give the section model the settings of that run"
         )
     try:
-        fill(model, read_weights(init), str(init.weights))
+        weights = read_weights(init)
+    except CheckpointError as error:
+        raise CheckpointError(f"train.init: {error}") from None
+    try:
+        fill(model, weights, str(init.weights))
     except CheckpointError as error:
         raise CheckpointError(
             f"train.init: {error}; give the section model the settings of that run"
