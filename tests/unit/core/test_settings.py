@@ -40,6 +40,19 @@ def test_all_problems_are_told_at_once():
     assert message.index("unknown") == 0  # the rest may follow from it
 
 
+@pytest.mark.parametrize("value", ["inf", float("-inf"), "nan"])
+def test_numbers_are_finite(value):
+    with pytest.raises(
+        ConfigError, match=r"^model\.share: expected a finite number; model\.some\.1: "
+    ):
+        parse(Shares, {"share": value, "some": [1, value]}, "model")
+
+
+class Shares(BaseModel):
+    share: float
+    some: list[float]
+
+
 class Whole(BaseModel):
     model_config = ConfigDict(extra="forbid")
     inner: Inner
