@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 
+_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 M = TypeVar("M", bound=BaseModel)
 MOST_PROBLEMS = 12
 """Told one by one; of more, only how many there are."""
@@ -50,6 +52,8 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
     except ValidationError as error:
         errors = error.errors(include_context=False, include_url=False)
         # A name that is wrong comes first: that the right one is missing may follow from it.
+        wrong_inside = {one["loc"][:-1] for one in errors}
+        errors = [x for x in errors if x["type"] != "too_short" or x["loc"] not in wrong_inside]
         details = sorted(errors, key=lambda one: one["type"] != "extra_forbidden")
         problems = [_problem(cls, one, where, whole) for one in details[:MOST_PROBLEMS]]
         if (more := len(details) - MOST_PROBLEMS) > 0:
@@ -77,16 +81,16 @@ def _named(found: Any, name: str, wrong: Callable[[Any], bool]) -> Iterator[str]
         yield _cut(name)
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(found, Mapping):
-        items = found.items()
+        items = ((f".{key}", one) for key, one in found.items())
     elif isinstance(found, list | tuple):
-        items = enumerate(found)
+        items = ((f"[{i}]", one) for i, one in enumerate(found))
     for key, one in items:
-        yield from _named(one, f"{name}.{key}".strip("."), wrong)
+        yield from _named(one, f"{name}{key}".strip("."), wrong)
 
 
 def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:
     path = [_cut(str(part)) for part in detail["loc"]]
-    name = ".".join([where, *path]).strip(".")
+    name = _INDEX.sub(r"[\1]", ".".join([where, *path]).strip("."))
     kind, found = detail["type"], _cut(repr(detail["input"]))
     if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)
@@ -102,10 +106,18 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
         return f"section {name} must hold settings, as key: value, but found {found}"
     if kind == "string_pattern_mismatch":
         return f"{name}={found}: {_wanted(_section(cls, path[:-1]), path[-1])}"
-    message = detail["msg"].removeprefix("Value error, ")
+    if kind == "tuple_type":
+        return f"{name}={found}: expected a list, such as [{found}]"
+    message = _plain(detail["msg"])
     if kind == "value_error":
         return f"{name}: {message}" if path else message
     return f"{name}={found}: {message[0].lower()}{message[1:]}"
+
+
+def _plain(message: str) -> str:
+    """In words of YAML, which has lists."""
+    said = message.removeprefix("Value error, ").removesuffix(", not 0")
+    return said.replace("Tuple", "list").replace(" after validation", "")
 
 
 def setting_hint(name: str, known: Iterable[str]) -> str:
