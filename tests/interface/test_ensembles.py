@@ -404,6 +404,9 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
     assert "there is no run folder" in refused("evaluate", run_path, nowhere)
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])
+    for strange in (5, [run_path, 5], None):
+        with pytest.raises(regard.ConfigError, match="a run folder is a text or a Path, and sev"):
+            regard.load(strange)
     with pytest.raises(regard.ConfigError, match="runs of the task masked make no ensemble"):
         TASKS["masked"].ensemble([])
     text = f"a {'x' * 5000}"

@@ -318,7 +318,7 @@ def load(
     """
     load_plugins(plugins)
     if not isinstance(path, str | Path):
-        return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
+        return _load_ensemble(_run_paths(path), device=device, verb=verb, trust_data=trust_data)
     if trust_data:
         remember_data(Path(path), recipe_in(RunFolder(Path(path))).data)
     run = task_of(path, verb).load(path, device=device)
@@ -375,6 +375,18 @@ def task_of(path: str | Path, verb: Verb | None = None) -> Task:
             f"`regard {task.verb.name}` with it"
         )
     return task
+
+
+def _run_paths(paths: Any) -> list[str | Path]:
+    """Several runs; what names none is refused."""
+    found = listed(paths)
+    for one in found:
+        if not isinstance(one, str | Path):
+            raise ConfigError(
+                "a run folder is a text or a Path, and several are a list of them, found "
+                f"{type(one).__name__}: {one!r:.60}"
+            )
+    return found
 
 
 def _load_ensemble(paths: Sequence[str | Path], **how: Any) -> Any:
