@@ -1,5 +1,6 @@
 """Jobs for other processes: those can only be handed what they can import."""
 
+import logging
 import os
 import pickle
 import signal
@@ -16,6 +17,12 @@ def tell(words, post):
     """Comes to its words, and what it was told."""
     post.say(f"{words}!")
     return words, dict(post.found), os.environ["OMP_NUM_THREADS"]
+
+
+def warn(_post):
+    """As a library that has set up the root logger."""
+    logging.basicConfig()
+    logging.getLogger("regard").warning("2 translations cut off")
 
 
 def refuse(_post):

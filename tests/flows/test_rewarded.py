@@ -94,7 +94,14 @@ def test_it_begins_as_the_run_without_dropout_and_is_chosen_by_its_reward(
     [
         ({"init": None}, "'gleu' rewards what a trained model writes: name a run to begin as"),
         ({"objective": "glue"}, "unknown train.objective 'glue' (did you mean 'gleu'?)"),
-        ({"objective": "accuracy"}, "unknown train.objective 'accuracy'; known: likelihood, "),
+        (
+            {"objective": "accuracy"},
+            "unknown train.objective 'accuracy'; with this data there are ",
+        ),
+        ({"objective": "glue", "init": None}, "unknown train.objective 'glue'"),
+        ({"objective": "meteor_stem"}, "unknown train.objective 'meteor_stem'"),
+        ({"objective": "facts"}, "unknown train.objective 'facts'; with this data there are lik"),
+        ({"metrics": ["facts"]}, "facts judges texts of the world documents alone; leave it out"),
         ({"compile": True}, "train.compile=true: train.objective=gleu learns from samples"),
         ({"samples": 1}, "train.samples"),
         ({"objective": "likelihood"}, "train.samples=4 does nothing with train.objective=likeli"),

@@ -46,7 +46,9 @@ def test_a_token_alone_says_which_attention_is_meant(pooled):
     assert look.steps(look.outcome.text).name == POOL
     if pooled.model.config.cell:
         assert look.steps(0).name == POOL
-        with pytest.raises(ConfigError, match="self-attention, which 'encoder.self' is not"):
+        with pytest.raises(
+            ConfigError, match="a rollout follows self-attention, and this system has none"
+        ):
             look.rollout()
     else:
         assert look.steps("b").name == look.steps(3).name == "encoder.self"

@@ -188,6 +188,8 @@ def test_info_names_model_special_ids_and_scores(run, run_path):
     code, out, _ = run("info", run_path)
     assert code == 0
     assert "special ids" in out
+    assert "d_model=32" in out
+    assert "top_k" not in out  # of experts, which it has not
 
 
 def test_models_and_recipes_are_listed(run):

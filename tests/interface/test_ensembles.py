@@ -361,6 +361,10 @@ def test_an_ensemble_is_served(serving, run_path, recurrent):
         ask("/api/explain", source="a b c")
     assert refusal.value.code == 422
     assert "each run of an ensemble" in refusal.value.read().decode()
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        ask("/api/heads")
+    assert refusal.value.code == 404
+    assert "heads of its own: serve one of them alone" in refusal.value.read().decode()
 
 
 def test_looks_belong_to_the_members(run_path, recurrent):
@@ -389,13 +393,20 @@ def test_other_vocabularies_are_refused(refused, run_path, trained, settings, tm
 def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
     nowhere = tmp_path / "nowhere"
     assert "there is no run folder" in refused("serve", run_path, nowhere)
+    line = refused("translate", run_path, run_path, "a b", "--engine", "ctranslate2")
+    assert "runs one model, not an ensemble; take the native one" in line
     line = refused("evaluate", run_path, run_path, nowhere, tmp_path / "more")
     assert line == (
         f"regard: {nowhere} is not a run folder, so {tmp_path / 'more'} is one too many: name "
         "runs, then one file\n"
     )
+    assert "there is no run folder" in refused("translate", run_path, nowhere, "a b")
+    assert "there is no run folder" in refused("evaluate", run_path, nowhere)
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])
+    for strange in (5, [run_path, 5], None):
+        with pytest.raises(regard.ConfigError, match="a run folder is a text or a Path, and sev"):
+            regard.load(strange)
     with pytest.raises(regard.ConfigError, match="runs of the task masked make no ensemble"):
         TASKS["masked"].ensemble([])
     text = f"a {'x' * 5000}"

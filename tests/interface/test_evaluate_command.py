@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.cli.evaluate import show_scores
+
 
 @pytest.fixture
 def run(run):
@@ -144,3 +146,14 @@ def test_two_runs_are_compared_on_the_same_texts(run, run_path, corpus):
     code, out, _ = run(run_path, *files, "--against", run_path)
     assert code == 0
     assert re.search(rf"BLEU \S+, {re.escape(str(run_path))} \S+: \+0.00 \[.*\], p = 1.000", out)
+
+
+def test_no_name_of_a_score_is_cut_off(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    scores = {"n": 1000, "rouge1": 30.1, "rouge2": 20.2, "rouge_l": 25.5, "facts": 0.5}
+    scores |= {"two_hop_facts": 0.25, "log_perplexity": 1.2, "too_long": 1}
+    show_scores({"test": scores})
+    out = capsys.readouterr().out
+    assert "log-perplexity" in out
+    assert "…" not in out
+    assert "test: too long for the model and left empty: 1 text\n" in out

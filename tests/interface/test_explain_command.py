@@ -5,6 +5,7 @@ import os
 from xml.etree import ElementTree
 
 import pytest
+from systems import untrained
 
 import regard
 from regard.cli.main import main
@@ -45,6 +46,24 @@ def test_what_is_wrong_is_told_in_one_line(run_path, words, told, capsys):
     assert err.startswith("regard: ")
     assert err.count("\n") == 1
     assert told in err
+
+
+@pytest.mark.parametrize(
+    ("preset", "words", "told"),
+    [
+        ("bytenet2016", ["--token", "a"], "this system does not attend"),
+        (
+            "bytenet2016",
+            ["--rollout"],
+            "a rollout follows self-attention, and this system has none",
+        ),
+        ("gnmt2016", ["--rollout"], "a rollout follows self-attention, and this system has none"),
+    ],
+    ids=str,
+)
+def test_what_a_system_has_not_is_told(preset, words, told, run_path, refused, monkeypatch):
+    monkeypatch.setattr("regard.tasks.opening.load", lambda *_args, **_more: untrained(preset))
+    assert refused("explain", run_path, "a b", *words) == f"regard: {told}\n"
 
 
 @pytest.mark.parametrize(

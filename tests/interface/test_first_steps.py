@@ -85,6 +85,24 @@ def test_a_wrong_run_is_answered_with_the_runs_there_are(refused, words, told):
     assert refused(*words).startswith(f"regard: {told}")
 
 
+def test_a_missing_run_is_answered_with_the_runs_beside_it(refused, tmp_path, monkeypatch):
+    (tmp_path / "kept" / "mine").mkdir(parents=True)
+    (tmp_path / "kept" / "mine" / "config.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert refused("serve", "kept/xyz").endswith(
+        "there is no run folder kept/xyz; runs here: kept/mine\n"
+    )
+
+
+def test_a_mistyped_run_is_no_text(refused, run, run_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "begun").mkdir(parents=True)
+    for words in (["translate", run_path, "runs/mine", "a b"], ["evaluate", run_path, "runs/mine"]):
+        assert refused(*words) == "regard: there is no run folder runs/mine\n"
+    assert "runs/begun is not a run folder" in refused("translate", run_path, "runs/begun", "a b")
+    assert run("translate", run_path, "a/b", "runs/mine a")[0] == 0
+
+
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("verb", ["translate", "serve", "info"])
 def test_a_missing_run_is_answered_with_the_runs_there_are(refused, verb):

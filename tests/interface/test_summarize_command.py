@@ -42,6 +42,12 @@ def test_files_are_documents_however_many_lines_they_have(run, folder, summarize
     assert (code, out.split("\n")[:-1]) == (0, summarizer.summarize(["a b c d", "e f"]))
 
 
+def test_an_empty_file_is_told(run, folder, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+    told = f"regard: {tmp_path / 'empty.txt'} is empty, and so is its summary\n"
+    assert run("summarize", folder, tmp_path / "empty.txt") == (0, "\n", told)
+
+
 def test_json_and_n_best(run, folder):
     _, out, _ = run("summarize", folder, "--json", "--n-best", 2, stdin="a b c\n")
     found = json.loads(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any
@@ -70,21 +70,24 @@ def info(path: RunPath, as_json: Json = False) -> None:
     run = load(path, device="cpu")
     finished = load_scores(run.folder) if run.folder.finished() else {}
     with damage_told(run.folder.scores):
-        _show_info(run.facts(), finished, as_json)
+        _show_info(run.facts(), finished, as_json, idle=run.model.config.idle)
     if not as_json:
         print(drawing_text(drawing_of_run(run)))
 
 
-def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool) -> None:
-    """Print what a run is; ``finished`` is its scores.json."""
+def _show_info(
+    facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool, *, idle: Collection[str]
+) -> None:
+    """Print what a run is; ``finished`` is its scores.json. Settings that do nothing are left out
+    where people read."""
     cost, scores = finished.get("measured", {}).get("flops"), finished.get("scores", {})
     facts = {**facts, "training_flops": cost, "scores": scores}
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
     plain = {name: value for name, value in facts.items() if name not in ("model", "scores")}
-    known = {key: json.dumps(one) for key, one in facts["model"].items() if one is not None}
-    settings = " ".join(f"{key}={one}" for key, one in known.items()).replace('"', "")
+    known = {key: one for key, one in facts["model"].items() if one is not None and key not in idle}
+    settings = " ".join(f"{key}={json.dumps(one)}" for key, one in known.items()).replace('"', "")
     for name, value in {**plain, "model": settings}.items():
         lines = wrap(_told(value), _WIDE, break_long_words=False, break_on_hyphens=False)
         print(f"{name.replace('_', ' '):16}" + f"\n{'':16}".join(lines))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.run_paths import RunPath, RunPaths
+from regard.cli.run_paths import RunPath, RunPaths, check_folder
 from regard.cli.terminal import (
     Beam,
     Device,
@@ -19,13 +19,14 @@ from regard.cli.terminal import (
     TrustData,
     note,
     run_folders,
+    table_console,
 )
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from regard.evaluation.systems import Bootstrap
+    from regard.visual.tables import Table
 
 
 def evaluate(
@@ -146,6 +147,8 @@ def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
             f"{files[0]} is not a run folder, so {files[1]} is one too many: name runs, then one "
             "file"
         )
+    if files and not (files[0].suffix or files[0].exists()):
+        check_folder(files[0])
     return runs, files[0] if files else None
 
 
@@ -219,19 +222,18 @@ SHOWN = {"chrf": TRANSLATION, "rouge_l": SUMMARIES, "cider": CAPTIONS}
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
     """A row a test set; below it, what attention found there and the scores of its parts."""
-    from rich.console import Console
-
     from regard.visual.svg import printable
+    from regard.visual.tables import show_table
 
-    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console = table_console()
     names = _numbers_in(scores)
     chosen = next((some for key, some in SHOWN.items() if key in names), names)
-    console.print(_table(scores, [name for name in chosen if name in names]))
+    show_table(_table(scores, [name for name in chosen if name in names]), console, ruled=True)
     parts: dict[str, Mapping[str, Any]] = {}
     for name, one in scores.items():
         parts |= {f"{name}: {part}": told for part, told in one.get("parts", {}).items()}
     if parts:
-        console.print(_table(parts, _numbers_in(parts)))
+        show_table(_table(parts, _numbers_in(parts)), console, ruled=True)
     for name, one in scores.items():
         for line in attention_lines(one):
             console.print(printable(f"{name}: {line}"))
@@ -252,27 +254,27 @@ def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 
 def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Table:
     """A row a test set and, where it has tags, a row each of them; a column a score."""
-    from rich.table import Column, Table
-
     from regard.evaluation.metrics import parts_of, score_text, score_title
-    from regard.visual.svg import printable
+    from regard.visual.tables import Table
 
     titles = {"n": "sentences"} if "chrf" in names else {}
-    columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]
-    table = Table(Column("test set", no_wrap=True), *columns)
+    header = ["test set", *(titles.get(name) or score_title(name) for name in names)]
+    rows = []
     for test_set, one in scores.items():
-        table.add_row(printable(test_set), *(score_text(name, one.get(name)) for name in names))
+        rows.append([test_set, *(score_text(name, one.get(name)) for name in names)])
         for tag, part in parts_of(one).items():
             told = (score_text(name, part[name]) if name in part else "" for name in names)
-            table.add_row(f"  {printable(tag)}", *told)
-    return table
+            rows.append([f"  {tag}", *told])
+    return Table("", header, rows)
 
 
 def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     """What was too long, and what attention finds: the head chosen, chance beside it."""
     lines = []
     if "too_long" in scores:
-        lines.append(f"{scores['too_long']} texts are too long for the model: left empty")
+        lines.append(
+            f"too long for the model and left empty: {counted(scores['too_long'], 'text')}"
+        )
     found = {
         "aer": "alignment error rate",
         "antecedent_accuracy": "antecedent found",

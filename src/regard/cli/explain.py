@@ -181,7 +181,7 @@ def _chosen(
         one = selected_view(look.payload(), selected)
         at = look.row_of(one.name, _row(look, token))
         return replace(selected, name=one.name, layer=one.layer, token=at), None
-    if not look.records:
+    if look.attentions and not look.records:
         raise ConfigError("a rollout has no steps: leave out --token or --rollout")
     steps = _steps(look, token, selected)
     return Selected(steps.name, steps.layer, steps.head, steps.token), steps

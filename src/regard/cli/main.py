@@ -70,7 +70,11 @@ def _run(words: Sequence[str]) -> int:
     log = logging.getLogger("regard")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
-    code = run(words)
+    before, log.propagate = log.propagate, False  # libraries may set up the root logger
+    try:
+        code = run(words)
+    finally:
+        log.propagate = before
     if sys.stdout is not None:
         sys.stdout.flush()  # here, where it can still be told that the disk is full
     return code

@@ -5,6 +5,7 @@ Nothing here imports torch, so that a wrong name answers at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -40,10 +41,22 @@ def check_runs(context: typer.Context, paths: list[Path]) -> list[Path]:
 def check_folder(path: Path) -> None:
     """Refuse a folder that is not there, and say which runs are."""
     if not _is_folder(path):
-        by_name = {Path(name).name: name for name in run_names("")}
+        beside = _runs_beside(path)
+        by_name = {Path(name).name: name for name in [*run_names(""), *beside]}
         near = nearest(path.name, by_name)
-        hint = runs_here() if near is None else f" (did you mean {by_name[near]!r}?)"
+        hint = f" (did you mean {by_name[near]!r}?)" if near else _listed(beside) or runs_here()
         raise CheckpointError(f"there is no run folder {path}{hint}")
+
+
+def check_no_path(text: str) -> None:
+    """Refuse a mistyped run where a text may stand: a word that leads into a folder that is there.
+
+    What only has a slash, such as and/or, is a text.
+    """
+    path = Path(text)
+    if " " not in text and len(path.parts) > 1 and _is_folder(path.parent):
+        check_folder(path)
+        raise CheckpointError(f"{path} is not a run folder: it has no {_SETTINGS}")
 
 
 def _is_folder(path: Path) -> bool:
@@ -55,7 +68,15 @@ def _is_folder(path: Path) -> bool:
 
 def runs_here() -> str:
     """The end of a message: the runs below runs and in this folder, if there are any."""
-    names = run_names("")
+    return _listed(run_names(""))
+
+
+def _runs_beside(path: Path) -> list[str]:
+    """The runs in the folder that a path leads to, where that is another than this."""
+    return run_names(f"{path.parent}/") if len(path.parts) > 1 else []
+
+
+def _listed(names: Sequence[str]) -> str:
     more = ", …" if len(names) > _MOST else ""
     return f"; runs here: {', '.join(names[:_MOST])}{more}" if names else ""
 

@@ -18,6 +18,8 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from regard.visual.tables import Table
 
 # ------------------------------------------------------------------ options
@@ -198,14 +200,19 @@ def _decoded(line: bytes, number: int) -> str:
 # ------------------------------------------------------------------ tables
 
 
-def show_tables(tables: Iterable[Table]) -> None:
-    """Print tables, each below its caption."""
+def table_console() -> Console:
+    """As wide as the terminal; in a file, lines may be long."""
     from rich.console import Console
 
+    width = None if sys.stdout.isatty() else 1000
+    return Console(markup=False, highlight=False, soft_wrap=True, width=width)
+
+
+def show_tables(tables: Iterable[Table]) -> None:
+    """Print tables, each below its caption."""
     from regard.visual.tables import show_table
 
-    width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
-    console = Console(markup=False, highlight=False, width=width)
+    console = table_console()
     for table in tables:
         print(f"\n{table.caption}")
         show_table(table, console, ruled=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from regard.cli.files import FILE_OPTIONS, Files, answer_files
-from regard.cli.run_paths import RunPath
+from regard.cli.run_paths import RunPath, check_no_path
 from regard.cli.terminal import (
     Device,
     Json,
@@ -180,8 +180,7 @@ def answer_lines(
         return
     run, verb = opened(verb, [path, *others], options, device)
     if not verb.reads_files:
-        refuse_pictures(inputs)
-        refuse_files(inputs, "its lines are read by < {0}, or --in {0} --out DIR")
+        _check_texts(inputs)
         if len(inputs) > 1 and not any(" " in one for one in inputs):
             note(f"{len(inputs)} texts; quote a sentence to {verb.name} it as one")
     chunks = _chunks(verb, inputs)
@@ -195,6 +194,14 @@ def answer_lines(
         for request, answer in answered:
             print(printed(verb, request, answer, options, as_json=as_json))
         sys.stdout.flush()
+
+
+def _check_texts(inputs: list[str]) -> None:
+    """Refuse names where texts stand: of pictures, of files, and of a run that is not there."""
+    refuse_pictures(inputs)
+    refuse_files(inputs, "its lines are read by < {0}, or --in {0} --out DIR")
+    if inputs:
+        check_no_path(inputs[0])
 
 
 def _chunks(verb: Verb, inputs: list[str]) -> Chunks:

@@ -57,6 +57,16 @@ def measured(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
+def apart(a: float, b: float) -> tuple[str, str]:
+    """Two small numbers with three digits each, or as many as tell them apart.
+
+    >>> apart(6e-4, 5e-4), apart(6.301e-4, 6.299e-4), apart(1.0, 1.0)
+    (('6.00e-04', '5.00e-04'), ('6.301e-04', '6.299e-04'), ('1.00e+00', '1.00e+00'))
+    """
+    digits = next((n for n in range(2, 17) if f"{a:.{n}e}" != f"{b:.{n}e}"), 2)
+    return f"{a:.{digits}e}", f"{b:.{digits}e}"
+
+
 def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n ≥ 1.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +15,7 @@ from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 
+_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 M = TypeVar("M", bound=BaseModel)
 MOST_PROBLEMS = 12
 """Told one by one; of more, only how many there are."""
@@ -41,37 +44,53 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
 
     ``where`` stands before the names of settings; ``whole`` is what lacks a section.
     """
-    large = [f"{name}: no setting is a number of more than 64 bits" for name in _large(raw, where)]
-    if large:
-        raise ConfigError("; ".join(large[:MOST_PROBLEMS]))
+    if large := [*_named(raw, where, _is_large)]:
+        told = "no setting is a number of more than 64 bits"
+        raise ConfigError("; ".join(f"{name}: {told}" for name in large[:MOST_PROBLEMS]))
     try:
-        return cls.model_validate(raw)
+        found = cls.model_validate(raw)
     except ValidationError as error:
-        found = error.errors(include_context=False, include_url=False)
+        errors = error.errors(include_context=False, include_url=False)
         # A name that is wrong comes first: that the right one is missing may follow from it.
-        details = sorted(found, key=lambda one: one["type"] != "extra_forbidden")
+        wrong_inside = {one["loc"][:-1] for one in errors}
+        errors = [x for x in errors if x["type"] != "too_short" or x["loc"] not in wrong_inside]
+        details = sorted(errors, key=lambda one: one["type"] != "extra_forbidden")
         problems = [_problem(cls, one, where, whole) for one in details[:MOST_PROBLEMS]]
         if (more := len(details) - MOST_PROBLEMS) > 0:
             problems.append(f"and {counted(more, 'more problem')}")
         raise ConfigError("; ".join(problems)) from None
+    if infinite := [*_named(found.model_dump(), where, _is_infinite)]:
+        told = "expected a finite number"
+        raise ConfigError("; ".join(f"{name}: {told}" for name in infinite[:MOST_PROBLEMS]))
+    return found
 
 
-def _large(found: Any, name: str) -> Iterator[str]:
-    """The names of whole numbers that arithmetic on arrays has no room for."""
-    if isinstance(found, int) and abs(found) >= 2**63:
+def _is_large(found: Any) -> bool:
+    """Whether arithmetic on arrays has no room for a whole number."""
+    return isinstance(found, int) and abs(found) >= 2**63
+
+
+def _is_infinite(found: Any) -> bool:
+    """Whether it is an infinite number, or none (nan)."""
+    return isinstance(found, float) and not math.isfinite(found)
+
+
+def _named(found: Any, name: str, wrong: Callable[[Any], bool]) -> Iterator[str]:
+    """The names of the settings that are wrong."""
+    if wrong(found):
         yield _cut(name)
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(found, Mapping):
-        items = found.items()
+        items = ((f".{key}", one) for key, one in found.items())
     elif isinstance(found, list | tuple):
-        items = enumerate(found)
+        items = ((f"[{i}]", one) for i, one in enumerate(found))
     for key, one in items:
-        yield from _large(one, f"{name}.{key}".strip("."))
+        yield from _named(one, f"{name}{key}".strip("."), wrong)
 
 
 def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:
     path = [_cut(str(part)) for part in detail["loc"]]
-    name = ".".join([where, *path]).strip(".")
+    name = _INDEX.sub(r"[\1]", ".".join([where, *path]).strip("."))
     kind, found = detail["type"], _cut(repr(detail["input"]))
     if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)
@@ -87,10 +106,18 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
         return f"section {name} must hold settings, as key: value, but found {found}"
     if kind == "string_pattern_mismatch":
         return f"{name}={found}: {_wanted(_section(cls, path[:-1]), path[-1])}"
-    message = detail["msg"].removeprefix("Value error, ")
+    if kind == "tuple_type":
+        return f"{name}={found}: expected a list, such as [{found}]"
+    message = _plain(detail["msg"])
     if kind == "value_error":
         return f"{name}: {message}" if path else message
     return f"{name}={found}: {message[0].lower()}{message[1:]}"
+
+
+def _plain(message: str) -> str:
+    """In words of YAML, which has lists."""
+    said = message.removeprefix("Value error, ").removesuffix(", not 0")
+    return said.replace("Tuple", "list").replace(" after validation", "")
 
 
 def setting_hint(name: str, known: Iterable[str]) -> str:

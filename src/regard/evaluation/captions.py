@@ -111,7 +111,14 @@ def _similarity(
     return float(np.mean(found)) * math.exp(-(apart**2) / (2 * SIGMA**2))
 
 
-@metric("rouge_l_coco", title="ROUGE-L (COCO)", unit="points", better="higher", signature="β 1.2")
+@metric(
+    "rouge_l_coco",
+    title="ROUGE-L (COCO)",
+    unit="points",
+    better="higher",
+    task="captioning",
+    signature="β 1.2",
+)
 def rouge_l_coco(predictions: Sequence[str], references: Several) -> float:
     """Mean F of the longest common subsequence: best precision and best recall, each by itself."""
     found = []
@@ -144,6 +151,7 @@ def _common(a: Words, b: Words) -> int:
     title="METEOR (exact, stem)",
     unit="points",
     better="higher",
+    task="captioning",
     signature="exact and stem matches, α 0.9, β 3, γ 0.5",
 )
 def meteor_stem(predictions: Sequence[str], references: Several) -> float:

@@ -29,7 +29,7 @@ def _share(
     return n_right / n_facts
 
 
-@metric("facts", title="exact facts", unit="share", better="higher")
+@metric("facts", title="exact facts", unit="share", better="higher", world="documents")
 def facts(predictions: Sequence[str], references: Sequence[str]) -> float:
     """Share of a summary's facts that are stated, and not contradicted.
 
@@ -40,13 +40,13 @@ def facts(predictions: Sequence[str], references: Sequence[str]) -> float:
     return _share(predictions, references, lambda fact: True)
 
 
-@metric("one_hop_facts", title="one-hop facts", unit="share", better="higher")
+@metric("one_hop_facts", title="one-hop facts", unit="share", better="higher", world="documents")
 def one_hop_facts(predictions: Sequence[str], references: Sequence[str]) -> float:
     """The same of facts that one sentence of the document says."""
     return _share(predictions, references, lambda fact: fact[1] not in TWO_HOP)
 
 
-@metric("two_hop_facts", title="two-hop facts", unit="share", better="higher")
+@metric("two_hop_facts", title="two-hop facts", unit="share", better="higher", world="documents")
 def two_hop_facts(predictions: Sequence[str], references: Sequence[str]) -> float:
     """The same of facts that take two sentences."""
     return _share(predictions, references, lambda fact: fact[1] in TWO_HOP)

@@ -43,6 +43,10 @@ class Metric:
     function: Callable[[Any, Any], float] | None = None
     judges_one: bool = True
     """Whether one prediction can be judged by itself, without the others of its set."""
+    world: str | None = None
+    """The built-in world whose texts alone it can judge; None: any."""
+    task: str | None = None
+    """The task whose models alone it rewards; None: any."""
     signed: str | Callable[[Sequence[Any]], str] | None = None
 
     def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> float:
@@ -104,6 +108,15 @@ def computed(
         if (signature := METRICS[name].signature(references)) is not None:
             scores[f"{name}_signature"] = signature
     return scores
+
+
+def check_world(names: Iterable[str], world: str | None) -> None:
+    """Refuse metrics that judge texts of another world alone."""
+    for name in names:
+        if METRICS[name].world not in (None, world):
+            raise ConfigError(
+                f"{name} judges texts of the world {METRICS[name].world} alone; leave it out"
+            )
 
 
 def check_metrics(names: Iterable[str], takes: Takes) -> None:

@@ -338,6 +338,10 @@ def _native(run: Run, compute_type: str | None) -> Engine:
 
 @ENGINES.add("ctranslate2")
 def _ctranslate2(run: Run, compute_type: str | None) -> Engine:
+    if len(run.members) > 1:
+        raise ConfigError(
+            "the engine ctranslate2 runs one model, not an ensemble; take the native one"
+        )
     if _plain(run):
         raise ConfigError(
             "the engine ctranslate2 does not run the plain layers, as decode.fast=false or "

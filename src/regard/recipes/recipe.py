@@ -22,6 +22,7 @@ from regard.models.presets import ModelSettings, resolve_for
 from regard.recipes.recipe_files import builtin_names, check_there
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recipe_in
+from regard.tasks.rewards import check_objective
 from regard.tasks.verb import Verb
 
 _FOR_GPU = "# For a GPU."
@@ -51,6 +52,7 @@ def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] 
         _check_model(raw)
     if problems:
         raise ConfigError("; ".join(problems))
+    check_objective(recipe)
     known = {*map(module_name, recipe.plugins)}
     more = [one for one in loaded_plugins() if module_name(one) not in known]
     return recipe.model_copy(update={"plugins": (*recipe.plugins, *more)})

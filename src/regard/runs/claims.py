@@ -15,6 +15,7 @@ from regard.checkpoints.run_folder import RunFolder, check_links, load_settings,
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import telling
+from regard.core.numbers import apart
 from regard.tasks.recipe import Recipe, recipe_from, remember_data
 from regard.training.distributed import launch_name
 from regard.training.loop import Progress, limit_reached
@@ -93,11 +94,12 @@ class Claim:
         new, old = self.recipe.train, self._begun
         if old is None or new.max_steps == old.max_steps or not SCHEDULES[new.schedule].needs_end:
             return None
-        was, rate = (one.rate_at(step + 1, d_model) for one in (old, new))
-        return (
-            f"schedule {new.schedule} now falls to zero at step {new.max_steps}, not "
-            f"{old.max_steps}: the learning rate of step {step + 1} is {rate:.2e}, not {was:.2e}"
+        ends = f"now falls to zero at step {new.max_steps}, not {old.max_steps}"
+        was, rate = apart(*(one.rate_at(step + 1, d_model) for one in (old, new)))
+        differs = (
+            "" if was == rate else f": the learning rate of step {step + 1} is {rate}, not {was}"
         )
+        return f"schedule {new.schedule} {ends}{differs}"
 
 
 def _checked_settings(folder: RunFolder, recipe: Recipe) -> TrainSettings:

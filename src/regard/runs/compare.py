@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, RegardError, TrainingError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
+from regard.core.settings import parse
 from regard.core.yaml_text import read_yaml
 from regard.data.settings import DataSettings
 from regard.data.splits import load_records
 from regard.data.worlds.registry import WORLDS
 from regard.decoding.settings import DecodeSettings
 from regard.models.presets import resolve_for
-from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
+from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting, overrides_of
 from regard.runs import comparison as results
 from regard.runs.claims import MAY_CHANGE, settings_changes
 from regard.runs.comparison import Comparison, SystemRow
@@ -146,17 +148,8 @@ def claim(out: Path, asked: Contest) -> None:
 
 def _shared(data: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The sections that all systems have in common: a world's, or a recipe's."""
-    if data in WORLDS and overrides:
-        raise ConfigError(
-            f"--set {overrides[0]} changes what all systems share, and the world {data!r} fixes "
-            "that; name a recipe with --data"
-        )
     if data in WORLDS:
-        return {
-            "data": DataSettings(world=data),
-            "text": TextSettings(kind="word", shared=True),
-            "decode": DecodeSettings(beam=1, max_len=64),
-        }
+        return _of_world(data, overrides)
     known = builtin_recipes()
     if data not in known and not Path(data).is_file():
         raise ConfigError(
@@ -166,6 +159,22 @@ def _shared(data: str, overrides: Sequence[str]) -> dict[str, Any]:
     recipe = load_recipe(data, overrides)
     check_tested(data, recipe)
     return {section: getattr(recipe, section) for section in SHARED}
+
+
+def _of_world(world: str, overrides: Sequence[str]) -> dict[str, Any]:
+    raw: dict[str, Any] = {
+        "data": {"world": world},
+        "text": {"kind": "word", "shared": True},
+        "decode": {"beam": 1, "max_len": 64},
+    }
+    for override in overrides:
+        override_setting(raw, override)
+    kinds: dict[str, type[BaseModel]] = {
+        "data": DataSettings,
+        "text": TextSettings,
+        "decode": DecodeSettings,
+    }
+    return {section: parse(kind, raw[section], section) for section, kind in kinds.items()}
 
 
 def check_tested(data: str, recipe: Recipe) -> None:

@@ -8,6 +8,7 @@ how many threads it has.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -21,6 +22,8 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, Protocol
 
+from typing_extensions import override
+
 from regard.core.errors import ConfigError, WorkerError
 from regard.core.plugins import load_plugins, loaded_plugins
 from regard.core.signals import Stop, raise_stop, signals_to
@@ -30,6 +33,7 @@ GRACE = 30.0
 """Seconds that a job has to end: to save what it can, or to leave once all is told."""
 
 Say = Callable[[str], None]
+_LOG = logging.getLogger("regard")
 
 
 class Post(NamedTuple):
@@ -211,6 +215,9 @@ class Processes:
         if kind == "say":
             self._say(value)
             return None
+        if kind == "log":
+            _LOG.warning("%s: %s", one.job.name, value)
+            return None
         one.process.join(GRACE)
         one.process.kill()  # what it came to is told; whatever it still waits for, nobody needs
         one.process.join()
@@ -263,6 +270,8 @@ def _serve(packed: Packed, slot: int, out: Connection) -> None:
     os.setpgid(0, 0)  # Ctrl-C is for who started us: we are told in order, and once
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    _LOG.addHandler(_Sent(out))
+    _LOG.propagate = False  # what is told there is told once
     try:
         with signals_to(raise_stop):
             out.send(outcome_of(packed, slot, lambda text: out.send(("say", text))))
@@ -271,6 +280,18 @@ def _serve(packed: Packed, slot: int, out: Connection) -> None:
         os.kill(os.getpid(), stop.signal)
     except BrokenPipeError:  # nobody listens any more
         sys.exit(1)
+
+
+class _Sent(logging.Handler):
+    """Hands warnings to the process that started this one: who listens to them is known there."""
+
+    def __init__(self, out: Connection) -> None:
+        super().__init__(logging.WARNING)
+        self._out = out
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self._out.send(("log", record.getMessage()))
 
 
 def outcome_of(packed: Packed, slot: int, say: Say) -> tuple[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.data.splits import Data, load_records
-from regard.data.worlds.registry import WORLDS
+from regard.data.worlds.registry import WORLDS, check_world
 from regard.models.presets import resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting, overrides_of
 from regard.runs.compare import check_tested, system_name
@@ -118,6 +118,8 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
         )
     if table.recipe not in known and data in WORLDS:
         raise ConfigError(f"this version has no recipe {table.recipe!r}; name one with --data")
+    if data in WORLDS:
+        check_world(data, table.records, f"a recipe for {table.task}")
     named = (table.recipe, [f"data.world={data}"]) if data in WORLDS else (data, [])
     base = load_recipe(named[0], [*named[1], *others])
     if base.task != table.task:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
+
+from typing_extensions import override
 
 from regard.core.errors import RegardError
 from regard.core.plugins import load_plugins
-from regard.server.errors import as_json
+from regard.server.errors import RefusedError, as_json
 from regard.server.processes import CANNOT, OwnProcess
 from regard.tasks.opening import load
+
+OF_SEVERAL = "each run of an ensemble has heads of its own: serve one of them alone"
 
 
 class HeadMeasuring(OwnProcess):
@@ -23,6 +28,16 @@ class HeadMeasuring(OwnProcess):
         "the heads of this run cannot be measured: it has none, or its data is not here; "
         "`regard heads` says which"
     )
+
+    def __init__(self, run: Any, *, seconds: float) -> None:
+        super().__init__(run, seconds=seconds)
+        self._of_several = len(getattr(run, "members", ())) > 1
+
+    @override
+    async def result(self) -> bytes:
+        if self._of_several:
+            raise RefusedError(404, OF_SEVERAL)
+        return await super().result()
 
 
 def _tell(done: int, of: int) -> None:

@@ -279,12 +279,13 @@ class Look:
     def _rolled(self, name: str | None) -> str:
         own = [known for known in self.attentions if known.endswith(".self")]
         name = name or (own[0] if len(own) == 1 else "encoder.self")
-        if own:
-            self._check(name, 0)
+        if not own:
+            raise ConfigError("a rollout follows self-attention, and this system has none")
+        self._check(name, 0)
         if name not in own:
             raise ConfigError(
                 f"rollout follows a self-attention, which {name!r} is not; "
-                f"this system has {', '.join(own) or 'none'}"
+                f"this system has {', '.join(own)}"
             )
         return name
 
@@ -320,8 +321,10 @@ class Look:
         return sides
 
     def _check(self, name: str, layer: int) -> None:
+        if not self.attentions:
+            raise ConfigError("this system does not attend")
         if name not in self.attentions:
-            known = ", ".join(self.attentions) or "none: this system does not attend"
+            known = ", ".join(self.attentions)
             hint = did_you_mean(name, self.attentions)
             raise ConfigError(f"no attention {name!r}{hint}; known: {known}")
         n_layers = len(self.attentions[name])

@@ -318,7 +318,7 @@ def load(
     """
     load_plugins(plugins)
     if not isinstance(path, str | Path):
-        return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
+        return _load_ensemble(_run_paths(path), device=device, verb=verb, trust_data=trust_data)
     if trust_data:
         remember_data(Path(path), recipe_in(RunFolder(Path(path))).data)
     run = task_of(path, verb).load(path, device=device)
@@ -351,7 +351,11 @@ def begin_as(model: nn.Module, config: ModelConfig, init: RunFolder) -> None:
             f"for one of {config.family!r}; give the section model the settings of that run"
         )
     try:
-        fill(model, read_weights(init), str(init.weights))
+        weights = read_weights(init)
+    except CheckpointError as error:
+        raise CheckpointError(f"train.init: {error}") from None
+    try:
+        fill(model, weights, str(init.weights))
     except CheckpointError as error:
         raise CheckpointError(
             f"train.init: {error}; give the section model the settings of that run"
@@ -371,6 +375,18 @@ def task_of(path: str | Path, verb: Verb | None = None) -> Task:
             f"`regard {task.verb.name}` with it"
         )
     return task
+
+
+def _run_paths(paths: Any) -> list[str | Path]:
+    """Several runs; what names none is refused."""
+    found = listed(paths)
+    for one in found:
+        if not isinstance(one, str | Path):
+            raise ConfigError(
+                "a run folder is a text or a Path, and several are a list of them, found "
+                f"{type(one).__name__}: {one!r:.60}"
+            )
+    return found
 
 
 def _load_ensemble(paths: Sequence[str | Path], **how: Any) -> Any:

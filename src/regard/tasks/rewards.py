@@ -14,10 +14,11 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
 from regard.decoding.sampling import Sampler, noise_for, sample
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import METRICS, Metric
 from regard.functional.attend import is_drawn
 from regard.models.base import SequenceModel
 from regard.models.settings import Config, without_dropout
+from regard.tasks.base import TASKS
 from regard.tasks.recipe import Recipe
 from regard.tasks.translating import SourceBatch
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
@@ -118,8 +119,13 @@ def reward_of(name: str) -> Reward:
 
 
 def check_objective(recipe: Recipe) -> None:
-    """Refuse a reward that is none, compiling it, and its settings where there is no reward."""
+    """Refuse a reward that is none, compiling it, and its settings where there is no reward.
+
+    Tasks without rewards refuse all of these with the other settings that do nothing.
+    """
     settings = recipe.train
+    if "train.objective" not in TASKS[recipe.task].heeds:
+        return
     if not settings.rewards:
         fields = TrainSettings.model_fields
         for name in ("samples", "likelihood_weight"):
@@ -129,19 +135,30 @@ def check_objective(recipe: Recipe) -> None:
                     "it out, or name a reward such as gleu"
                 )
         return
-    able = [n for n, m in METRICS.items() if m.function and m.takes == "texts" and m.judges_one]
-    known = [LIKELIHOOD, *able]
+    known = [LIKELIHOOD, *(name for name in METRICS if _fits(METRICS[name], recipe))]
     if settings.objective not in known:
         hint = did_you_mean(settings.objective, known)
         raise ConfigError(
-            f"unknown train.objective {settings.objective!r}{hint}; known: {', '.join(known)}, "
-            "which judge each text by itself"
+            f"unknown train.objective {settings.objective!r}{hint}; with this data there are "
+            f"{', '.join(known)}, which judge each text by itself"
+        )
+    if settings.init is None:
+        raise ConfigError(
+            f"train.objective: {settings.objective!r} rewards what a trained model writes: name a "
+            "run to begin as, train.init=RUN"
         )
     if settings.compile is True:
         raise ConfigError(
             f"train.compile=true: train.objective={settings.objective} learns from samples, no two "
             "batches of which have one shape, and cannot be compiled; leave it at auto"
         )
+
+
+def _fits(metric: Metric, recipe: Recipe) -> bool:
+    """Whether a metric judges single texts of such data and of such a task."""
+    judges = metric.function is not None and metric.takes == "texts" and metric.judges_one
+    made_for = metric.world in (None, recipe.data.world) and metric.task in (None, recipe.task)
+    return judges and made_for
 
 
 def without_noise(config: Config, settings: TrainSettings) -> tuple[Config, tuple[str, ...]]:

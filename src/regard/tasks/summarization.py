@@ -124,7 +124,11 @@ class Summarizer(Run):
 
     @override
     def _no_warnings(self) -> LengthWarnings:
-        return replace(Run._no_warnings(self), what=("summary", "summaries"))
+        return replace(
+            Run._no_warnings(self),
+            what=("summary", "summaries"),
+            remedy="raise decode.max_len where summaries are longer",
+        )
 
 
 def load_summarizer(path: str | Path, *, device: str | None = None) -> Summarizer:

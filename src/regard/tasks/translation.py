@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import load_scores
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.numbers import counted
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
@@ -231,7 +232,8 @@ class TranslationTask(TextTask):
     @override
     def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:
         scores = alignment_scores(run, read_aligned(sentences, gold))
-        long = f"{scores.get('too_long')} sentences are too long for the model and left out"
+        n = counted(scores.get("too_long", 0), "sentence")
+        long = f"too long for the model and left out: {n}"
         named = {"task": self.name, "split": sentences.name}
         return Evaluation({**named, **scores}, [], (long,) if "too_long" in scores else ())
 

@@ -66,6 +66,8 @@ class LengthWarnings:
     n_long: int = 0
     what: tuple[str, str] = ("translation", "translations")
     """What is written, one and many."""
+    remedy: str = "take shorter texts"
+    """Against what is cut off."""
 
     def having(self, n_read: int, n_written: int) -> LengthWarnings:
         """With one more translation: tokens that were read and written, without the end tokens.
@@ -87,7 +89,7 @@ class LengthWarnings:
         if self.n_cut:
             lines.append(
                 f"{self.n_cut:,} {self.what[self.n_cut != 1]} cut off after {self.most:,} tokens, "
-                "the most that decode.max_len or the model allows; take shorter texts"
+                f"the most that decode.max_len or the model allows; {self.remedy}"
             )
         if self.n_long:
             lines.append(

@@ -134,6 +134,8 @@ class Summarize(Translate):
                 for number, line in enumerate(chunk, start=n_before + 1):
                     with chunks.telling(number):
                         whole = _document_in(line) if chunks.given else line
+                        if chunks.given and not whole:
+                            note(f"{line} is empty, and so is its summary")
                         documents.append(run.readable(whole, truncate=options.truncate))
                     n_cut += documents[-1] != whole
             except DataError:  # after all that stands before it

@@ -181,16 +181,6 @@ class TrainSettings(BaseModel):
             return float(forcing) if share else forcing
         raise ValueError(f"expected a number from 0 to 1, or {{start, end, steps}}: {forcing!r}")
 
-    @field_validator("objective")
-    @classmethod
-    def _begins_as_a_run(cls, objective: str, info: ValidationInfo) -> str:
-        if objective != LIKELIHOOD and info.data.get("init", "refused") is None:
-            raise ValueError(
-                f"{objective!r} rewards what a trained model writes: name a run to begin as, "
-                "train.init=RUN"
-            )
-        return objective
-
     @field_validator("criterion")
     @classmethod
     def _by_loss_or_reward(cls, criterion: str, info: ValidationInfo) -> str:

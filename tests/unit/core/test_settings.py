@@ -1,3 +1,5 @@
+from typing import Annotated
+
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,6 +40,39 @@ def test_all_problems_are_told_at_once():
     assert "unknown setting 'modle' (did you mean 'model'?)" in message
     assert "known:" not in message  # the guess is enough
     assert message.index("unknown") == 0  # the rest may follow from it
+
+
+@pytest.mark.parametrize("value", ["inf", float("-inf"), "nan"])
+def test_numbers_are_finite(value):
+    with pytest.raises(
+        ConfigError, match=r"^model\.share: expected a finite number; model\.some\[1\]: "
+    ):
+        parse(Shares, {"share": value, "some": [1, value]}, "model")
+
+
+class Shares(BaseModel):
+    share: float
+    some: list[float]
+
+
+@pytest.mark.parametrize(
+    ("some", "told"),
+    [
+        ([3, 0], "model.some[1]=0: input should be greater than or equal to 1"),
+        ([0], "model.some[0]=0: input should be greater than or equal to 1"),
+        (3, "model.some=3: expected a list, such as [3]"),
+        ("x", "model.some='x': expected a list, such as ['x']"),
+        ([], "model.some=[]: list should have at least 1 item"),
+    ],
+)
+def test_what_is_wrong_with_a_list_is_told_once_and_in_words_of_yaml(some, told):
+    with pytest.raises(ConfigError) as caught:
+        parse(Listed, {"some": some}, "model")
+    assert str(caught.value) == told
+
+
+class Listed(BaseModel):
+    some: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
 
 
 class Whole(BaseModel):

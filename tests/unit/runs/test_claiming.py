@@ -1,5 +1,6 @@
 """Which folders a training may write to, and what it leaves of what was there."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from chats import chat_folder
 from encoders import settings
 from text_runs import WRITE
 
+from regard.checkpoints.run_folder import RunFolder, save_settings
 from regard.core.errors import CheckpointError
+from regard.recipes.recipe import load_recipe
+from regard.runs.claims import Claim
 from regard.runs.train import train
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_from
@@ -76,3 +80,22 @@ def test_what_another_task_wrote_does_not_outlive_its_run_and_other_files_do(rec
 def test_every_file_of_a_run_is_declared_by_its_task(folder):
     task = yaml.safe_load((folder / "config.yaml").read_text())["task"]
     assert {path.name for path in folder.iterdir()} <= OF_ANY | {*TASKS[task].files}
+
+
+@pytest.mark.parametrize(
+    ("warmup", "told"),
+    [
+        (5, ": the learning rate of step 7 is 9.990e-04, not 9.989e-04"),
+        (500, ""),
+    ],
+)
+def test_rates_that_differ_are_not_written_alike(warmup, told, tmp_path):
+    settings = ["lr=1e-3", "schedule=linear", f"warmup_steps={warmup}", "max_steps=1900"]
+    begun = load_recipe("copy", settings)
+    save_settings(RunFolder(tmp_path), begun.model_dump(mode="json"))
+    longer = load_recipe("copy", [*settings, "max_steps=2000"])
+    claim = Claim(longer, resume=True, overwrite=False)
+    with ExitStack() as held:
+        claim.make(RunFolder(tmp_path), held)
+    ends = "schedule linear now falls to zero at step 2000, not 1900"
+    assert claim.changed_rate(6, 128) == ends + told

@@ -416,6 +416,17 @@ def test_worlds_are_shared_with_one_tokenizer_of_words():
         assert (recipe.text.kind, recipe.text.shared, recipe.decode.beam) == ("word", True, 1)
 
 
+def test_what_systems_share_can_be_set_on_a_world_too():
+    asked = contest(
+        ["transformer"], "reverse", Budget(1e8, "flops"), [1], ["n_train=30", "decode.beam=2"]
+    )
+    (recipe,) = asked.systems.values()
+    assert (recipe.data.world, recipe.data.n_train, recipe.decode.beam) == ("reverse", 30, 2)
+    assert recipe.text.kind == "word"
+    with pytest.raises(ConfigError, match="unknown setting 'data.n_trian'"):
+        contest(["transformer"], "reverse", Budget(1e8, "flops"), [1], ["data.n_trian=30"])
+
+
 def test_rates_are_tried_around_the_recipes_own():
     assert centre_rate(load_recipe("luong2015")) == 0.003
     paper = load_recipe("transformer", ["train.lr=null", "train.warmup_steps=400"])

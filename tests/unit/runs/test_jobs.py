@@ -46,6 +46,13 @@ def test_a_job_waits_for_those_before_it_and_is_told_what_they_came_to():
     assert told == ["one!", "two!"]
 
 
+def test_warnings_are_told_by_who_started_the_job(caplog, capfd):
+    (ended,) = run_jobs([Job("copy, seed-1", at_work.warn)], Processes(1))
+    assert ended.error is None
+    assert caplog.messages == ["copy, seed-1: 2 translations cut off"]
+    assert capfd.readouterr().err == ""
+
+
 def test_a_process_that_does_not_leave_holds_nobody_up(monkeypatch):
     monkeypatch.setattr("regard.runs.jobs.GRACE", 0.2)
     began = time.monotonic()

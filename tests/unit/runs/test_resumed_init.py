@@ -69,6 +69,16 @@ def test_a_run_of_another_shape_is_no_beginning(settings, run_path, tmp_path, mo
         train(asked, tmp_path / "run")
 
 
+def test_a_damaged_beginning_is_told_as_that(settings, run_path, tmp_path):
+    init = tmp_path / "init"
+    shutil.copytree(run_path, init)
+    (init / "model.safetensors").write_bytes(b"cut")
+    remedy = "train again, or resume from its checkpoints"
+    told = rf"^train.init: {init}/model.safetensors is damaged \(.*\); {remedy}$"
+    with pytest.raises(RegardError, match=told):
+        train(short(settings, init=str(init)), tmp_path / "run")
+
+
 def test_a_beginning_that_is_not_there_is_named(settings, tmp_path):
     asked = short(settings, init=str(tmp_path / "nowhere"))
     with pytest.raises(RegardError, match=r"^train.init: there is no run folder \S+/nowhere$"):

@@ -580,6 +580,10 @@ def test_what_is_not_there_is_refused_in_one_line(asked, pretended, data):
     with pytest.raises(ConfigError, match="gpt is a recipe for language"):
         row_recipes(asked, "gpt")
     with pytest.raises(
+        ConfigError, match="'sentences' has no documents with summaries; choose doc"
+    ):
+        row_recipes(request(SUMMARIZATION), "sentences")
+    with pytest.raises(
         ConfigError, match=r"no table 'translaton' \(did you mean 'translation'\?\)"
     ):
         table_named("translaton")

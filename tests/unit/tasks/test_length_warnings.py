@@ -74,6 +74,16 @@ def test_a_look_tells_it_too_unless_the_target_was_given(run, told):
     assert "1 text longer" in run.explain("a b c d e f g h " * 3, "a").warnings[0]
 
 
+def test_the_program_tells_it_once_whatever_libraries_set_up(
+    run, told, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr("regard.tasks.opening.load", lambda *_args, **_more: run)
+    (tmp_path / "config.yaml").touch()
+    assert main(["explain", str(tmp_path), "a b"]) == 0
+    assert "regard: 1 translation cut off" in capsys.readouterr().err
+    assert told() == []
+
+
 def test_learned_positions_cut_a_target_that_could_not_be_read_again(told):
     run = untrained("transformer", positions="learned", max_len=8, decode={"max_len": 12})
     assert not run.hypotheses(["a b"])[0][0].finished

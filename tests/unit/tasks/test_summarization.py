@@ -83,6 +83,14 @@ def test_documents_are_cut_at_the_end_of_a_word(pieces):
     assert len(pieces.tokenizers.source.encode(pieces.cut("abcdefgh" * 9))) < summaries.MAX_LEN
 
 
+def test_a_summary_that_is_cut_off_is_not_blamed_on_its_document(run):
+    (line,) = run.length_warnings([], []).having(3, 9).lines()
+    assert line == (
+        "1 summary cut off after 9 tokens, the most that decode.max_len or the model allows; raise "
+        "decode.max_len where summaries are longer"
+    )
+
+
 def test_a_document_without_a_known_word_is_refused(run):
     with pytest.raises(DataError, match="^the model knows no word of 'xyz 123'; take texts"):
         run.summarize(["a b", "xyz 123"])

@@ -69,14 +69,18 @@ WORLDS: Registry[World] = Registry("world")
 
 def world_records(asked: WorldRequest, kind: str) -> Splits:
     """The splits of a world, as records of a kind."""
-    world = WORLDS[asked.name]
-    if kind not in world.records:
-        others = [name for name, one in WORLDS.items() if kind in one.records]
+    check_world(asked.name, kind)
+    return WORLDS[asked.name].records[kind](asked)
+
+
+def check_world(name: str, kind: str, remedy: str = "name files in data.train") -> None:
+    """Refuse a world without records of a kind, and say which have them."""
+    if kind not in WORLDS[name].records:
+        others = [other for other, one in WORLDS.items() if kind in one.records]
         raise ConfigError(
-            f"world {asked.name!r} has no {RECORDS.get(kind, kind)}; choose "
-            f"{' or '.join(others)}, or name files in data.train"
+            f"world {name!r} has no {RECORDS.get(kind, kind)}; choose {' or '.join(others)}, or "
+            f"{remedy}"
         )
-    return world.records[kind](asked)
 
 
 def _sentences(asked: WorldRequest) -> Splits:

@@ -95,6 +95,7 @@ function rowOf(run, look, { name, layer, token }) {
  */
 export function rolledOut(look, name) {
   const own = Object.keys(look.records).filter((one) => one.endsWith(".self"));
+  if (!own.length) throw new Refusal("a rollout follows self-attention, and this system has none");
   if (!own.includes(name)) throw new Refusal(`rollout follows a self-attention, which '${name}' is not; this system has ${own.join(", ")}`);
   const n = look.records[name][0].nKeys;
   const places = Array.from({ length: n }, (_, i) => i);

@@ -10,6 +10,8 @@ import { Changes, Refusal } from "./what_ifs.js";
 export class Summarizer extends Translator {
   writes = ["summary", "summaries"];
 
+  remedy = "raise decode.max_len where summaries are longer";
+
   answers = { ...this.answers, "/api/summarize": (asked) => this.summarize(asked) };
 
   streams = {};

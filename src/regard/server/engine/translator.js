@@ -24,6 +24,8 @@ import { Changes, checkedEdits, forcedTokens, Refusal, swapped, wholeNumber } fr
 export class Translator extends Run {
   writes = ["translation", "translations"]; // one, and many
 
+  remedy = "take shorter texts"; // where they are cut off
+
   answers = { "/api/beam": (asked) => this.beam(asked) };
 
   streams = { "/api/stream": ({ source }) => this.translating(this.textIn(source, "source")) };
@@ -272,10 +274,10 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 /** How many targets are to be doubted for their length. */
 class LengthWarnings {
-  constructor({ decode, file, writes }) {
+  constructor({ decode, file, writes, remedy }) {
     this.most = Math.min(decode.max_len, file.longest === null ? Infinity : file.longest - 1);
     this.trained = file.config.max_len;
-    this.writes = writes;
+    [this.writes, this.remedy] = [writes, remedy];
     [this.nCut, this.nLong] = [0, 0];
   }
 
@@ -285,7 +287,7 @@ class LengthWarnings {
   }
 
   lines() {
-    const cut = `${this.nCut} ${this.writes[Number(this.nCut !== 1)]} cut off after ${this.most} tokens, the most that decode.max_len or the model allows; take shorter texts`;
+    const cut = `${this.nCut} ${this.writes[Number(this.nCut !== 1)]} cut off after ${this.most} tokens, the most that decode.max_len or the model allows; ${this.remedy}`;
     const long = `${this.nLong} text${this.nLong === 1 ? "" : "s"} longer than the ${this.trained} tokens that the model was trained for (model.max_len): much may be left out; take shorter texts`;
     return [...(this.nCut ? [cut] : []), ...(this.nLong ? [long] : [])];
   }
