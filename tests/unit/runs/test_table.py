@@ -33,7 +33,7 @@ from regard.runs.lecture_tables import (
 from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
 from regard.runs.table import make_table
-from regard.runs.table_request import TableRequest, request, row_recipes
+from regard.runs.table_request import TableRequest, least_work, request, row_recipes
 from regard.runs.table_results import RowResult, load_sections
 from regard.runs.table_verdicts import verdicts
 from regard.runs.trainings import FinishedTraining
@@ -630,6 +630,19 @@ def test_ensembles_that_cannot_be_made_are_told_before_anything_is_trained(
         ConfigError, match="the row 'Dots' cannot be trained: this version makes no"
     ):
         row_recipes(asked, data)
+
+
+def test_what_a_table_takes_is_what_is_not_finished(asked, pretended, tmp_path):
+    out = tmp_path / "out"
+    # a search takes 1.375 at least; of what ensembles are made of two seeds are trained
+    wanted = {"dot": 5.375, "dot-again": 0.5, "blocks": 3.375, "blocks-big": 3.375}
+    assert least_work(asked, out) == {f"letters/{row}": work for row, work in wanted.items()}
+    make_table(asked, out)
+    assert {*least_work(asked, out).values()} == {0}
+    (out / "letters/blocks/converged-1/scores.json").unlink()
+    (out / "letters/dot-again/seed-1/scores.json").unlink()
+    left = {name: work for name, work in least_work(asked, out).items() if work}
+    assert left == {"letters/blocks": 1.0, "letters/dot-again": 0.25}
 
 
 def test_settings_are_for_all_rows(asked, data):
