@@ -219,6 +219,17 @@ def test_a_dry_run_says_what_it_will_cost_and_writes_nothing(run, recipe, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_a_dry_run_of_many_documents_draws_some_of_them(run):
+    small = ("document_length=120", "size=tiny", "batch_tokens=1000", "n_train=900000")
+    settings = [word for one in small for word in ("--set", one)]
+    code, out, err = run("train", "documents-500", *settings, "--dry-run")
+    assert code == 0
+    assert "2,000 of the 900,000 records of train are drawn, and stand for all" in err
+    assert re.search(r"^training documents +900,000$", out, re.MULTILINE)
+    (memory,) = re.findall(r"^memory +([\d.]+) GiB$", out, re.MULTILINE)
+    assert float(memory) > 1.5  # of 120 words and their facts each
+
+
 def test_packed_files_and_empty_lines_are_read(run, recipe, corpus, tmp_path):
     packed = []
     for name in corpus["train"]:
@@ -283,6 +294,8 @@ def test_overwrite_replaces_a_run_and_nothing_else(run, recipe, tmp_path):
         (["train", "copy", "--device", "mps"], "device 'mps' cannot be used here"),
         (["train", "copy", "--dry-run", "--set", "d_model=4000000"], "parameters; to train them"),
         (["train", "copy", "--dry-run", "--set", "d_model=4000000000"], "no machine can hold"),
+        (["train", "copy", "--dry-run", "--set", "experts=1000000"], "parameters; to train them"),
+        (["train", "documents-500", "--dry-run", "--set", "n_train=99999999999"], "data.n_train="),
         (["train", "sutskever2014", "--set", "normaliser=hard"], "and there is none"),
         (["train", "sutskever2014", "--set", "window=local_p"], "and there is none"),
         (["train", "luong2015", "--set", "beta=learned"], "sharpens the score 'content'"),

@@ -87,6 +87,7 @@ def compare(
         saved = f"all is saved in {out}; the same command goes on from there"
         note(f"stopped by {stop.signal.name}; {saved}")
         raise typer.Exit(128 + stop.signal) from None
+    expected.over()
     if as_json:
         print(json.dumps(comparison.as_json(), ensure_ascii=False))
         return
@@ -119,11 +120,26 @@ class Forecast:
         """A note; before the first of them, what there is to do."""
         if not self.told:
             self.told = True
-            n, minutes = sum(self.ahead.values()), self.budget.minutes
-            unknown = "how long that takes is told after the first training"
-            when = unknown if minutes is None else about(60 * minutes * n)
-            note(f"{n:g} × {self.budget} to go, or more: {when}")
+            note(self._expected())
         note(text)
+
+    def over(self) -> None:
+        """All that was asked for is there: where nothing had to be trained for it, that is said."""
+        if not self.told and not self._left:
+            self.told = True
+            note(self._expected())
+
+    @property
+    def _left(self) -> float:
+        return sum(self.ahead.values())
+
+    def _expected(self) -> str:
+        n, minutes = self._left, self.budget.minutes
+        if not n:
+            return "all trainings were done already"
+        unknown = "how long that takes is told after the first training"
+        when = unknown if minutes is None else about(60 * minutes * n)
+        return f"{n:g} × {self.budget} to go, or more: {when}"
 
     @contextmanager
     def watching(self, settings: TrainSettings, work: Work) -> Iterator[Lines]:
@@ -136,18 +152,13 @@ class Forecast:
         self.ahead[work.system] = work.left
         self.done += work.share
         self.seconds += self.clock() - began
-        if left := sum(self.ahead.values()):
+        if left := self._left:
             note(f"{about(self.seconds / self.done * left)} to go")
 
 
 def forecast(asked: Contest, out: Path) -> Forecast:
     """Of all trainings of a comparison that are not finished in its folder."""
-    from regard.checkpoints.run_folder import RunFolder
-    from regard.runs.rates import least_cost
+    from regard.runs.trainings import budgets_left
 
-    ahead = {}
-    for name in asked.systems:
-        seeds = [RunFolder(out / name / f"seed-{seed}") for seed in asked.seeds]
-        search = 0.0 if any(one.exists() for one in seeds) else least_cost()
-        ahead[name] = search + sum(not one.finished() for one in seeds)
+    ahead = {name: budgets_left(out / name, asked.seeds) for name in asked.systems}
     return Forecast(asked.budget, ahead)

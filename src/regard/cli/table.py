@@ -89,7 +89,7 @@ def table(
         overrides=settings or [],
     )
     folder = out or Path(f"runs/table-{name}")
-    expected = Forecast(asked.budget, least_work(asked))
+    expected = Forecast(asked.budget, least_work(asked, folder))
     try:
         sections = make_table(
             asked, folder, device=device, watching=expected.watching, say=expected.say, crew=crew
@@ -98,6 +98,7 @@ def table(
         saved = f"all is saved in {folder}; the same command goes on from there"
         note(f"stopped by {stop.signal.name}; {saved}")
         raise typer.Exit(128 + stop.signal) from None
+    expected.over()
     if as_json:
         print(json.dumps(results.as_json(lecture, sections), ensure_ascii=False))
         return

@@ -204,18 +204,25 @@ def show_estimate(recipe: Recipe, device: str | None, workers: int | None = None
     import torch
 
     from regard.core.numbers import about
-    from regard.runs.estimate import estimate
+    from regard.runs.estimate import enough_to_estimate, estimate
     from regard.runs.prepare import prepare
     from regard.tasks.opening import pick_device
 
+    enough, times = enough_to_estimate(recipe)
     with torch.random.fork_rng():
-        prepared = prepare(recipe, pick_device(device))
+        prepared = prepare(enough, pick_device(device))
+        if times > 1:
+            drawn, whole = enough.data.n_train, recipe.data.n_train
+            note(f"{drawn:,} of the {whole:,} records of train are drawn, and stand for all")
         note("measuring some steps of training; this can take a minute …")
-        cost = estimate(prepared)
+        cost = estimate(prepared, times)
     for line in prepared.notes:
         print(line, file=sys.stderr)
     facts = {
-        **{name: f"{number:,}" for name, number in prepared.size.items()},
+        **{
+            name: f"{round(times * number if name.startswith('training') else number):,}"
+            for name, number in prepared.size.items()
+        },
         "parameters": f"{cost.parameters:,}",
         f"FLOPs per {prepared.unit}": f"{cost.flops_per_token:.3g}",
         "steps": "until patience ends" if cost.steps is None else cost.steps,

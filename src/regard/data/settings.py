@@ -14,6 +14,8 @@ from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
 """A file, a pattern that matches files, or two of either whose lines belong together."""
+MOST_DRAWN = 1_000_000
+"""Training records of a world: ten times as many as any recipe has, and minutes of drawing them."""
 Split = Literal["train", "valid", "test"]
 LossOn = Literal["target", "all"]
 
@@ -204,7 +206,9 @@ class DataSettings(BaseModel):
         description="What a model for which source and target are one text learns to predict: the "
         "target, or all tokens, those of the source included.",
     )
-    n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
+    n_train: int | None = Field(
+        None, ge=1, le=MOST_DRAWN, description="How many training pairs a world makes."
+    )
     world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")
 
     _stranger: str | None = PrivateAttr(None)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import pickle
 import re
 import time
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -18,6 +20,7 @@ from typing import Any, Literal
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
+from regard.data.worlds.registry import WORLDS
 from regard.models.presets import n_parameters
 from regard.tasks.base import Prepared
 from regard.tasks.opening import memory_told, peak_memory
@@ -25,7 +28,10 @@ from regard.tasks.recipe import Recipe
 from regard.training.update import CapturedUpdate, Update
 
 WARM_UP, LEAST, TRIES, SECONDS = 4, 4, 16, 4.0
-"""Steps that are not timed; steps that are, at least, at most, and for how long."""
+"""Steps that are not timed; steps that are, at least, at most, and for how long. Of slow ones on a
+CPU fewer will do: one that is not timed and one that is."""
+COPIED = 1000
+"""Records whose copy tells how much memory others take."""
 
 SAMPLE = 100
 """Batches whose FLOPs are counted: sizes differ, and counting costs nothing."""
@@ -47,8 +53,23 @@ class Estimate:
     seconds: float | None
 
 
-def estimate(prepared: Prepared) -> Estimate:
-    """Count the FLOPs of some batches and time training steps on a copy of the model."""
+def enough_to_estimate(recipe: Recipe) -> tuple[Recipe, float]:
+    """A recipe that draws no more of a world than tells the cost, and how many times as much the
+    recipe itself draws.
+    """
+    data = recipe.data
+    enough = None if data.world is None else WORLDS[data.world].enough
+    if enough is None or data.n_train is None or data.n_train <= enough:
+        return recipe, 1.0
+    fewer = data.model_copy(update={"n_train": enough})
+    return recipe.model_copy(update={"data": fewer}), data.n_train / enough
+
+
+def estimate(prepared: Prepared, times: float = 1.0) -> Estimate:
+    """Count the FLOPs of some batches and time training steps on a copy of the model.
+
+    It will be trained on ``times`` as many records as there are.
+    """
     stream = prepared.stream()
     batches = [stream.next() for _ in range(SAMPLE)]
     tokens = sum(batch.count for batch in batches)
@@ -63,17 +84,18 @@ def estimate(prepared: Prepared) -> Estimate:
         steps = in_time if steps is None else min(steps, in_time)
     seconds = None
     if steps is not None:
-        validation, began = prepared.validation(), time.perf_counter()
-        validation.rehearse(prepared.model.eval())
-        validating = (time.perf_counter() - began) * (steps // settings.eval_every)
+        validating = prepared.validation().rehearse(prepared.model.eval())
         prepared.model.train()
-        seconds = steps * seconds_per_step + validating
+        seconds = steps * seconds_per_step + (steps // settings.eval_every) * validating
+    memory = peak_memory(prepared.device)
+    if times > 1 and prepared.device.type == "cpu":
+        memory += round((times - 1) * _memory_of(prepared.learned_from()))
     return Estimate(
         parameters=n_parameters(prepared.model),
         flops_per_token=flops_per_token,
         steps=steps,
         flops=None if steps is None else steps * flops_per_step,
-        memory_bytes=peak_memory(prepared.device),
+        memory_bytes=memory,
         seconds=seconds,
     )
 
@@ -83,17 +105,34 @@ def _timed(prepared: Prepared, batches: Sequence[Batch]) -> float:
     model = copy.deepcopy(prepared.model).train()
     make = CapturedUpdate if prepared.captured else Update
     update = make(model, prepared.objective(), prepared.recipe.train, prepared.device)
-    seconds, flops = 0.0, 0.0
-    began = time.perf_counter()
+    # What is compiled, or recorded, is slow at first and fast then.
+    steady = prepared.device.type == "cpu" and not prepared.compiled
+    warming, seconds, flops, n_timed = 0.0, 0.0, 0.0, 0
     for n, batch in enumerate(batches):
         start = time.perf_counter()
         update([batch], 1e-6, lambda result: result.norm.item())  # waits for the device
-        if n >= WARM_UP:
-            seconds += time.perf_counter() - start
-            flops += prepared.flops(batch)
-        if n + 1 >= WARM_UP + LEAST and time.perf_counter() - began > SECONDS:
+        spent = time.perf_counter() - start
+        if n < WARM_UP and not (steady and warming > SECONDS / 2):
+            warming += spent
+            continue
+        seconds, flops, n_timed = seconds + spent, flops + prepared.flops(batch), n_timed + 1
+        enough = n_timed >= LEAST and warming + seconds > SECONDS
+        if enough or (steady and seconds > SECONDS):
             break
     return seconds / flops
+
+
+def _memory_of(records: Sequence[Any]) -> float:
+    """Bytes that records take: what a copy of some of them does."""
+    some = records[:COPIED]
+    if not some:
+        return 0.0
+    written = pickle.dumps(some)
+    tracemalloc.start()
+    copied = pickle.loads(written)
+    taken, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return taken * len(records) / len(copied)
 
 
 BudgetUnit = Literal["flops", "tokens", "min"]

@@ -146,7 +146,12 @@ class SectionTrainings:
                 size = row.sizes[self.asked.size] if row.preset else ""
                 shown = Entry(entry.trials, entry.lr, entry.runs[: len(self.asked.seeds)])
                 result = results.row_result(
-                    row, shown, direction=direction, size=size, seeds=self.asked.seeds
+                    row,
+                    shown,
+                    direction=direction,
+                    size=size,
+                    seeds=self.asked.seeds,
+                    reads=self._reads(row),
                 )
                 found.append(result)
                 entries[row.key] = entry
@@ -158,6 +163,7 @@ class SectionTrainings:
                     preset=row.preset,
                     kind=row.kind,
                     error=f"{kind}{error}",
+                    reads=self._reads(row),
                     published=results.published(row, direction),
                 )
                 found.append(failed)
@@ -166,6 +172,13 @@ class SectionTrainings:
             reasons = "; ".join(f"{one.title}: {one.error}" for one in found)
             raise TrainingError(f"no row could be trained: {reasons}")
         return self._section(direction, until, found, entries)
+
+    def _reads(self, row: LectureRow) -> int | None:
+        """Tokens of a document that a row reads here, where its paper says how many."""
+        if row.max_len is None:
+            return None
+        max_len: int = self.recipes[row.key].model.given()["max_len"]
+        return max_len
 
     def _section(
         self,

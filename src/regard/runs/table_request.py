@@ -16,8 +16,7 @@ from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting
 from regard.runs.compare import check_tested, system_name
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.lecture_tables import SHORTEST, SIZES, LectureRow, LectureTable
-from regard.runs.rates import least_cost
-from regard.runs.trainings import Until
+from regard.runs.trainings import Until, budgets_left
 from regard.tasks.base import TASKS, Task
 from regard.tasks.recipe import Recipe, recipe_from
 
@@ -181,14 +180,16 @@ def records_of(asked: TableRequest, rows: Mapping[str, Recipe]) -> Data[Any]:
     return load_records(next(iter(rows.values())).data, asked.table.records)
 
 
-def least_work(asked: TableRequest) -> dict[str, float]:
-    """Budgets that the trainings of each row take on each data set, at least, by their name."""
-    return {
-        f"{system_name(data)}/{row.key}": len(asked.seeds_of(row))
-        * len(asked.endings)
-        * (1.0 if row.follows is None else FOLLOWING_SHARE)
-        + (least_cost() if row.follows is None else 0.0)
-        for data in asked.data
-        for row in asked.table.rows
-        if row.ensemble_of is None
-    }
+def least_work(asked: TableRequest, out: Path) -> dict[str, float]:
+    """Budgets that the trainings of each row on each data set still take, at least, by their name.
+
+    What is finished in the table's folder takes nothing.
+    """
+    found = {}
+    for data in map(system_name, asked.data):
+        for row in asked.table.rows:
+            if row.ensemble_of is None:
+                share = None if row.follows is None else FOLLOWING_SHARE
+                runs = asked.seeds_of(row), asked.endings
+                found[f"{data}/{row.key}"] = budgets_left(out / data / row.key, *runs, share=share)
+    return found

@@ -10,7 +10,7 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,10 @@ class RowResult:
     kind: str = "single"
     """``single``, or ``ensemble``."""
     error: str | None = None
+    reads: int | None = None
+    """Tokens of a document at most, its end token among them; None where the lecture names no L."""
+    cut: int | None = None
+    """Test documents that are longer, so that their ends are not read."""
     parameters: int | None = None
     training_flops: float | None = None
     """Of one run, with those of the run that it started from; of an ensemble, of all members."""
@@ -96,7 +100,13 @@ class Section:
 
 
 def row_result(
-    row: LectureRow, entry: Entry, *, direction: str, size: str, seeds: Sequence[int]
+    row: LectureRow,
+    entry: Entry,
+    *,
+    direction: str,
+    size: str,
+    seeds: Sequence[int],
+    reads: int | None = None,
 ) -> RowResult:
     """One finished row; its significance needs the others."""
     facts = [run.facts["measured"] for run in entry.runs]
@@ -109,6 +119,8 @@ def row_result(
         preset=row.preset,
         size=size,
         kind=row.kind,
+        reads=reads,
+        cut=first.facts["scores"][SPLIT].get("cut"),
         parameters=facts[0]["parameters"],
         training_flops=statistics.fmean(one["flops"] for one in facts),
         grid_flops=sum(trial.flops for trial in entry.trials),
@@ -191,41 +203,90 @@ def _limit(section: Section) -> str:
 
 def section_table(table: LectureTable, section: Section) -> Table:
     """The lecture's table with ours beside it."""
-    metrics = [METRICS[name] for name in table.metrics]
-    header = [
-        *("Model", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate"),
-        *(one.title for one in metrics),
-        "p",
-        *(f"published {one.title}" for one in metrics if _printed(table, one.name)),
-        *(["published FLOPs"] if _printed(table, "flops") else []),
+    columns = _columns(table)
+    rows = [[column.cell(section, row) for column in columns] for row in section.rows]
+    return Table(section_title(section), [column.title for column in columns], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column as people see it; ``how`` is a note on its numbers."""
+
+    title: str
+    text: Callable[[Section, RowResult], str]
+    how: str = ""
+    of_failed: str | None = NONE
+    """What stands there of a row that failed; None: as of any other."""
+
+    def cell(self, section: Section, row: RowResult) -> str:
+        """What stands there of a row."""
+        if row.error is not None and self.of_failed is not None:
+            return self.of_failed
+        return self.text(section, row)
+
+
+def _columns(table: LectureTable) -> list[_Column]:
+    """The columns of a table, in their order."""
+    names = [name for name in table.metrics if _printed(table, name)]
+    return [
+        _Column("Model", lambda _, row: row.title, table.differences, None),
+        *([_READS] if any(row.max_len is not None for row in table.rows) else []),
+        _Column("Parameters", lambda _, row: f"{row.parameters:,}", "", "failed"),
+        _Column(
+            "FLOPs",
+            lambda _, row: flops_text(row.training_flops),
+            "of one training, with the one that it started from; of an ensemble, of all",
+        ),
+        _Column(
+            "Grid FLOPs",
+            lambda _, row: flops_text(row.grid_flops) if row.grid_flops else NONE,
+            "spent once, to choose the learning rate by the loss on valid",
+        ),
+        _Column("Time", lambda _, row: measured(row.seconds or 0.0)),
+        _Column("Rate", lambda _, row: NONE if row.lr is None else f"{row.lr:g}"),
+        *(_Column(METRICS[name].title, partial(_score, name)) for name in table.metrics),
+        _Column(
+            "p",
+            _p,
+            f"paired bootstrap of {METRICS[table.metrics[0]].title}, the largest of all seeds; a "
+            "row's is against the best",
+        ),
+        *(
+            _Column(f"published {METRICS[name].title}", partial(_figure, name), "", None)
+            for name in names
+        ),
+        *([_PUBLISHED_FLOPS] if _printed(table, "flops") else []),
     ]
-    return Table(section_title(section), header, [_cells(table, section, r) for r in section.rows])
 
 
 def _printed(table: LectureTable, name: str) -> bool:
     return any(name in figures for row in table.rows for figures in row.published.values())
 
 
-def _cells(table: LectureTable, section: Section, row: RowResult) -> list[str]:
-    printed = [f"{row.published[n]:g}" if n in row.published else NONE for n in table.metrics
-               if _printed(table, n)]  # fmt: skip
-    if _printed(table, "flops"):
-        printed.append(flops_text(row.published.get("flops")))
-    if row.error is not None:
-        empty = 4 + len(table.metrics) + 1
-        return [row.title, "failed", *[NONE] * empty, *printed]
-    p = "best" if row.row == section.best else NONE if row.p_value is None else f"{row.p_value:.3f}"
-    return [
-        row.title,
-        f"{row.parameters:,}",
-        flops_text(row.training_flops),
-        flops_text(row.grid_flops) if row.grid_flops else NONE,
-        measured(row.seconds or 0.0),
-        NONE if row.lr is None else f"{row.lr:g}",
-        *(mean_and_spread(row.scores.get(n), row.deviations.get(n), 1, 2) for n in table.metrics),
-        p,
-        *printed,
-    ]
+def _score(name: str, _section: Section, row: RowResult) -> str:
+    return mean_and_spread(row.scores.get(name), row.deviations.get(name), 1, 2)
+
+
+def _p(section: Section, row: RowResult) -> str:
+    if row.row == section.best:
+        return "best"
+    return NONE if row.p_value is None else f"{row.p_value:.3f}"
+
+
+def _figure(name: str, _section: Section, row: RowResult) -> str:
+    return f"{row.published[name]:g}" if name in row.published else NONE
+
+
+_READS = _Column(
+    "Reads",
+    lambda _, row: NONE if row.reads is None else f"{row.reads:,}",
+    "tokens of a document that the model reads here, its end token among them; L is what the "
+    "lecture's model read",
+    None,
+)
+_PUBLISHED_FLOPS = _Column(
+    "published FLOPs", lambda _, row: flops_text(row.published.get("flops")), "", None
+)
 
 
 def verdicts_table(section: Section) -> Table:
@@ -249,19 +310,15 @@ def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
     rows = [
         *((METRICS[name].title, how) for name, how in signatures.items()),
         ("published", f"as the lecture prints it, {table.where}: other data than ours"),
-        *([("Model", table.differences)] if table.differences else []),
+        *((column.title, column.how) for column in _columns(table) if column.how),
         *(
             ("L", f"divided by {n} where models are {size}, {SHORTEST} at least")
             for size, n in shorter.items()
         ),
         *(("MoE", f"experts divided by {n} where models are {size}") for size, n in fewer.items()),
         ("±", "standard deviation over the seeds"),
-        ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
-        ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
-        ("p", f"paired bootstrap of {METRICS[table.metrics[0]].title}, the largest of all seeds; a "
-              "row's is against the best"),
         *([("Seeds", ONE_SEED)] if any(len(one.seeds) == 1 for one in sections) else []),
-    ]  # fmt: skip
+    ]
     return Table("How the numbers were computed", ["Column", "How"], rows)
 
 
@@ -275,8 +332,8 @@ def plain_table(table: LectureTable, sections: Sequence[Section]) -> Table:
     """One row a row and section, one number a cell, with all its digits: for programs."""
     of_section = ("data", "direction", "budget", "until", "size", "n")
     of_row = (
-        *("row", "title", "preset", "kind", "parameters", "training_flops", "grid_flops"),
-        *("seconds", "lr", "p_value", "ended", "error"),
+        *("row", "title", "preset", "kind", "reads", "cut", "parameters"),
+        *("training_flops", "grid_flops", "seconds", "lr", "p_value", "ended", "error"),
     )
     printed = [n for n in (*table.metrics, "flops") if _printed(table, n)]
     deviations = [f"{name}_deviation" for name in table.metrics]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.evaluation.metrics import METRICS, Metric
 from regard.runs.comparison import flops_text
@@ -26,7 +26,12 @@ def verdicts(
     """
     done = {row.row: row for row in rows if row.error is None}
     judge = _Judge(table, done, METRICS[table.metrics[0]], significance)
-    judges = {"better": judge.better, "cheaper": judge.cheaper, "ensembles": judge.ensembles}
+    judges = {
+        "better": judge.better,
+        "longer": judge.longer,
+        "cheaper": judge.cheaper,
+        "ensembles": judge.ensembles,
+    }
     titles, found = {row.row: row.title for row in rows}, []
     for claim in table.claims:
         missing = [titles.get(key, key) for key in claim.needed if key not in done]
@@ -55,6 +60,19 @@ class _Judge:
             finding=self._beside(one, other),
             numbers={key: self._score(key) for key in claim.rows},
         )
+
+    def longer(self, claim: TableClaim) -> Verdict:
+        """As ``better``, unless the first has read no more: then it is better by something else."""
+        found, (one, other) = self.better(claim), (self.rows[key] for key in claim.rows)
+        if other.cut == 0:
+            why = "no test document is longer than the "
+            why += f"{other.reads:,} tokens that {other.title} reads here"
+        elif one.reads is not None and other.reads is not None and one.reads <= other.reads:
+            why = f"{one.title} reads {one.reads:,} tokens here and {other.title} {other.reads:,}"
+        else:
+            return found
+        told = f"{why}, so nothing more was read. {found.finding}"
+        return replace(found, verdict=None, finding=told)
 
     def cheaper(self, claim: TableClaim) -> Verdict:
         """FLOPs until the first row's validations are as good as the best other's ever were."""

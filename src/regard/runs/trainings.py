@@ -31,6 +31,7 @@ from regard.runs.rates import (
     SHARES,
     RateSearch,
     Trial,
+    least_cost,
     rate_at,
     rate_for,
     search_rate,
@@ -164,7 +165,7 @@ class SystemTrainings:
 
     def run_path(self, seed: int, until: Until = "budget") -> Path:
         """Where the run of a seed lies."""
-        return self.out / (f"seed-{seed}" if until == "budget" else f"converged-{seed}")
+        return run_path(self.out, seed, until)
 
     def _shares(self) -> Sequence[float]:
         """Of the budget, for trials: short ones first, unless they would tell nothing.
@@ -293,6 +294,28 @@ class SystemTrainings:
             recipe = changed(recipe, init=str(self.init(self.seeds[0], "budget")))
         with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             return prepare(recipe, place)
+
+
+def run_path(out: Path, seed: int, until: Until = "budget") -> Path:
+    """Where the run of a seed lies in the folder of its system."""
+    return out / (f"seed-{seed}" if until == "budget" else f"converged-{seed}")
+
+
+def budgets_left(
+    out: Path,
+    seeds: Sequence[int],
+    endings: Sequence[Until] = ("budget",),
+    *,
+    share: float | None = None,
+) -> float:
+    """Budgets that a system's trainings in a folder still take, at least.
+
+    A ``share`` of the budget is that of trainings whose rate needs no search.
+    """
+    runs = [RunFolder(run_path(out, seed, until)) for until in endings for seed in seeds]
+    searched = share is not None or any(one.exists() for one in runs)
+    left = sum(not one.finished() for one in runs)
+    return (0.0 if searched else least_cost()) + (1.0 if share is None else share) * left
 
 
 _PLANNED = (

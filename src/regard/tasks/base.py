@@ -8,13 +8,15 @@ and nothing here imports torch.
 
 from __future__ import annotations
 
+import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
@@ -235,8 +237,8 @@ class Validation(Protocol):
         """Scores by name; ``loss`` is among them."""
         ...
 
-    def rehearse(self, model: Any) -> None:
-        """Do what a validation will cost, with a model that knows nothing yet."""
+    def rehearse(self, model: Any) -> float:
+        """Seconds that a validation takes: by one, or a part, of a model that knows nothing yet."""
         ...
 
 
@@ -253,9 +255,31 @@ class Scoring(Validation):
         with torch.inference_mode():
             return self.scores(model)
 
-    def rehearse(self, model: Any) -> None:
+    def rehearse(self, model: Any) -> float:
         """Validate: a fresh model takes no longer."""
-        self(model)
+        return rehearsed([model], self, lambda _model: 1)
+
+
+REHEARSED = 2.0
+"""Seconds after which what is left of a rehearsal is reckoned by what was done."""
+P = TypeVar("P")
+
+
+def rehearsed(parts: Sequence[P], do: Callable[[P], Any], size: Callable[[P], float]) -> float:
+    """Seconds that doing all parts takes: by as many as are done within ``REHEARSED``, or one.
+
+    Parts take as long as they are large. They come in an order of chance, since theirs may be by
+    length.
+    """
+    if not parts:
+        return 0.0
+    done, began = 0.0, time.perf_counter()
+    for part in random.Random(0).sample(parts, len(parts)):
+        do(part)
+        done += size(part)
+        if time.perf_counter() - began > REHEARSED:
+            break
+    return (time.perf_counter() - began) * sum(map(size, parts)) / done
 
 
 class Task(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -161,11 +162,13 @@ class CaptionValidation:
         found = searched(model, batches, n, how, device=device)
         return [self.prepared.tokenizer.decode(best[0].ids) for best in found]
 
-    def rehearse(self, model: CaptionModel) -> None:
-        """As much as a validation; a fresh model is made to write as much as the references are."""
+    def rehearse(self, model: CaptionModel) -> float:
+        """A fresh model is made to write as much as the references are."""
+        began = time.perf_counter()
         self.loss(model)
         mean_length = round(self.count / sum(len(batch.target) for batch in self.batches))
         self.write(model, self.settings.model_copy(update={"max_len": mean_length}))
+        return time.perf_counter() - began
 
     @torch.inference_mode()
     def loss(self, model: CaptionModel) -> float:

@@ -144,7 +144,8 @@ def evaluate_documents(
 ) -> Evaluation:
     """ROUGE of the summaries of any documents, facts where they are known, and log-perplexity.
 
-    Documents that are too long are cut where the recipe says so; else they count as not summarized.
+    Documents that are too long are cut where the recipe says so, and ``cut`` is their number; else
+    they count as not summarized.
     Of several references the first counts, as it is the one that is learned; the best of them
     counts in ``rouge_l_multi`` and its kin.
     """
@@ -168,6 +169,8 @@ def evaluate_documents(
     }
     if len(short) < len(read):
         scores["too_long"] = len(read) - len(short)
+    if run.cuts:
+        scores["cut"] = n_cut
     notes = []
     if n_cut:
         notes.append(f"{split}: {n_cut} documents cut to max_len={run.model.config.max_len} tokens")

@@ -76,18 +76,28 @@ def decode(
     """
     if not sources:
         return []
-    examples = [Example(source, ()) for source in sources]
-    each = n_best if settings.samples else settings.beam
-    batches = (
-        SourceBatch(
-            batch.source.to(device),
-            length_limits(model, batch.source, settings.max_len).to(device),
-            batch.numbers,
-        )
-        for batch in _decode_batches(examples, batch_tokens, each, device)
+    batches = decode_batches(
+        model, sources, settings, device=device, n_best=n_best, batch_tokens=batch_tokens
     )
     how: dict[str, Any] = {"n_best": n_best, "prefixes": prefixes, "ended": ended}
     return searched(model, batches, len(sources), settings, device=device, **how)
+
+
+def decode_batches(
+    model: SequenceModel,
+    sources: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    *,
+    device: torch.device,
+    n_best: int = 1,
+    batch_tokens: int = DECODE_TOKENS,
+) -> Iterator[SourceBatch]:
+    """What ``decode`` searches together."""
+    examples = [Example(source, ()) for source in sources]
+    each = n_best if settings.samples else settings.beam
+    for batch in _decode_batches(examples, batch_tokens, each, device):
+        limits = length_limits(model, batch.source, settings.max_len)
+        yield SourceBatch(batch.source.to(device), limits.to(device), batch.numbers)
 
 
 def search_settings(

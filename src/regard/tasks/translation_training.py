@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -38,7 +39,7 @@ from regard.evaluation.metrics import values
 from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
-from regard.tasks.base import Evaluation, JudgedRun, Prepared
+from regard.tasks.base import Evaluation, JudgedRun, Prepared, rehearsed
 from regard.tasks.opening import (
     Tokenizers,
     begin_as,
@@ -54,7 +55,13 @@ from regard.tasks.sharded import (
     shard_tokenizers,
     weights,
 )
-from regard.tasks.translating import SourceBatch, check_looking, decode, length_limits
+from regard.tasks.translating import (
+    SourceBatch,
+    check_looking,
+    decode,
+    decode_batches,
+    length_limits,
+)
 from regard.tasks.translation_scores import (
     evaluate_split,
 )
@@ -85,7 +92,7 @@ class TranslationValidation:
         self.references = [pair.target for pair in pairs]
         self.target = prepared.tokenizers.target
         self.settings = prepared.recipe.decode.chosen(beam=1)
-        self.device = prepared.device
+        self.device, self.flops = prepared.device, prepared.flops
         self.metrics = (*prepared.own_metrics, *training.metrics, *training.rewards)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
@@ -98,23 +105,30 @@ class TranslationValidation:
         found = decode(model, self.sources, settings or self.settings, device=self.device)
         return [self.target.decode(best[0].ids) for best in found]
 
-    def rehearse(self, model: SequenceModel) -> None:
-        """As much as a validation; a fresh model is made to write as much as the references are."""
-        self.loss(model)
+    def rehearse(self, model: SequenceModel) -> float:
+        """A fresh model is made to write as much as the references are."""
         mean_length = round(self.count / sum(len(batch.numbers) for batch in self.batches))
-        self.write(model, self.settings.model_copy(update={"max_len": mean_length}))
+        settings = self.settings.model_copy(update={"max_len": mean_length})
+        together = list(decode_batches(model, self.sources, settings, device=self.device))
 
-    @torch.inference_mode()
+        def write(batch: SourceBatch) -> None:
+            some = [self.sources[number] for number in batch.numbers]
+            decode(model, some, settings, device=self.device)
+
+        losses = rehearsed(self.batches, partial(self._loss, model), self.flops)
+        return losses + rehearsed(together, write, lambda batch: batch.source.numel())
+
     def loss(self, model: SequenceModel) -> float:
         """The loss per token, smoothed as in training.
 
         Without smoothing, a model that was told to doubt would look worse the better it learned it.
         """
+        return sum(divided(self.batches, partial(self._loss, model))) / self.count
 
-        def loss_of(batch: Batch) -> float:
-            return self.objective(model, batch.to(self.device)).total.item()
-
-        return sum(divided(self.batches, loss_of)) / self.count
+    @torch.inference_mode()
+    def _loss(self, model: SequenceModel, batch: Batch) -> float:
+        """The sum over a batch."""
+        return self.objective(model, batch.to(self.device)).total.item()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,3 +63,20 @@ def test_what_is_finished_is_not_counted(tmp_path, told):
         (folder / name).write_text("{}")
     forecast(asked, tmp_path).say("")
     assert "4.375 × 2min" in told()[0]
+
+
+def test_where_all_is_finished_that_is_said_once(tmp_path, told):
+    asked = contest(["transformer"], "sentences", parse_budget("2min"), [1])
+    folder = tmp_path / "transformer" / "seed-1"
+    folder.mkdir(parents=True)
+    for name in ("config.yaml", "scores.json"):
+        (folder / name).write_text("{}")
+    expected = forecast(asked, tmp_path)
+    expected.say("learning rate 8 was too high")
+    expected.over()
+    done = "regard: all trainings were done already"
+    assert told() == [done, "regard: learning rate 8 was too high"]
+    forecast(asked, tmp_path).over()
+    assert told() == [done]
+    Forecast(parse_budget("2min"), {"a": 1.0}).over()  # it has failed, and that was told
+    assert told() == []

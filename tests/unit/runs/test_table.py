@@ -33,7 +33,7 @@ from regard.runs.lecture_tables import (
 from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
 from regard.runs.table import make_table
-from regard.runs.table_request import TableRequest, request, row_recipes
+from regard.runs.table_request import TableRequest, least_work, request, row_recipes
 from regard.runs.table_results import RowResult, load_sections
 from regard.runs.table_verdicts import verdicts
 from regard.runs.trainings import FinishedTraining
@@ -92,6 +92,8 @@ class Pretended:
     def __init__(self, references):
         self.references, self.begun, self.right = references, [], dict(RIGHT)
         self.stop_at, self.highest = None, math.inf
+        self.more = {}
+        """Of a row: what else is told of its test set."""
 
     def outputs(self, n):
         return [text if i < n else "wrong" for i, text in enumerate(self.references)]
@@ -129,7 +131,8 @@ class Pretended:
         ]
         (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         measured = {"parameters": 1000, "flops": flops, "seconds": 60.0, "steps": 9, "tokens": 99}
-        facts = {"scores": {s: self.scores(n) for s in test_sets}, "measured": measured}
+        told = {s: {**self.scores(n), **self.more.get(row, {})} for s in test_sets}
+        facts = {"scores": told, "measured": measured}
         (path / "scores.json").write_text(json.dumps({**facts, "ended": "patience"}))
         evaluation = SimpleNamespace(outputs=self.outputs(n))
         return SimpleNamespace(
@@ -524,6 +527,34 @@ def test_ensembles_help_where_all_of_them_do(scores, p, expected):
     assert one.verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("reads", "cut", "expected"),
+    [
+        ((1100, 400), (0, 40), (True, "")),
+        ((1100, 400), (12, 40), (True, "")),
+        ((1100, 400), (None, None), (True, "")),  # runs of an earlier version do not say it
+        (
+            (1100, 400),
+            (0, 0),
+            (None, "no test document is longer than the 400 tokens that Near reads here, so "),
+        ),
+        ((400, 400), (40, 40), (None, "Far reads 400 tokens here and Near 400")),
+    ],
+)
+def test_who_has_read_nothing_more_is_not_better_by_reading_more(reads, cut, expected):
+    titles = {"blocks-big": "Far", "blocks": "Near"}
+    rows = [
+        replace(made(key, n), title=title, reads=most, cut=n_cut)
+        for (key, title), n, most, n_cut in zip(titles.items(), (30, 20), reads, cut, strict=True)
+    ]
+    claim = TableClaim("Reading more helps", "longer", ("blocks-big", "blocks"))
+    (one,) = verdicts(replace(SMALL, claims=(claim,)), rows, lambda *_: 0.01)
+    verdict, why = expected
+    assert (one.verdict, one.numbers) == (verdict, {"blocks-big": 30, "blocks": 20})
+    assert one.finding.startswith(why or "Far: ")
+    assert one.finding.endswith("Far: BLEU 30.00; Near: BLEU 20.00; p = 0.010")
+
+
 def test_p_that_is_printed_as_the_level_may_be_luck():
     (one,) = verdicts(
         replace(SMALL, claims=SMALL.claims[:1]),
@@ -605,6 +636,19 @@ def test_ensembles_that_cannot_be_made_are_told_before_anything_is_trained(
         row_recipes(asked, data)
 
 
+def test_what_a_table_takes_is_what_is_not_finished(asked, pretended, tmp_path):
+    out = tmp_path / "out"
+    # a search takes 1.375 at least; of what ensembles are made of two seeds are trained
+    wanted = {"dot": 5.375, "dot-again": 0.5, "blocks": 3.375, "blocks-big": 3.375}
+    assert least_work(asked, out) == {f"letters/{row}": work for row, work in wanted.items()}
+    make_table(asked, out)
+    assert {*least_work(asked, out).values()} == {0}
+    (out / "letters/blocks/converged-1/scores.json").unlink()
+    (out / "letters/dot-again/seed-1/scores.json").unlink()
+    left = {name: work for name, work in least_work(asked, out).items() if work}
+    assert left == {"letters/blocks": 1.0, "letters/dot-again": 0.25}
+
+
 def test_settings_are_for_all_rows(asked, data):
     monkey = replace(SMALL, rows=SMALL.rows[:1])
     changed = ("train.batch_tokens=77", "model.dropout=0.2", "decode.beam=3")
@@ -619,6 +663,31 @@ def test_a_row_reads_as_much_as_its_paper_or_a_part_of_it(asked, data):
     assert row_recipes(replace(asked, table=table), data)["dot"].model.given()["max_len"] == 100
     small = replace(asked, table=table, size="small")
     assert row_recipes(small, data)["dot"].model.given()["max_len"] == 500
+
+
+def test_what_a_row_reads_stands_beside_the_lectures_length(asked, pretended, tmp_path):
+    rows = (
+        LectureRow(key="dot", title="Dot, L = 5000", preset="cs224n2019", max_len=5000),
+        LectureRow(key="blocks", title="Blocks, L = 9000", preset="transformer", max_len=9000),
+    )
+    claims = (TableClaim("Reading more helps", "longer", ("blocks", "dot")),)
+    small = replace(SMALL, rows=rows, claims=claims, shorter={"tiny": 5})
+    asked, out = replace(asked, table=small, converge=False), tmp_path / "out"
+    pretended.more["dot"], pretended.right["blocks"] = {"cut": 0}, None
+    (section,) = make_table(asked, out)
+    (row, failed) = results.section_table(small, section).rows
+    assert results.section_table(small, section).header[:3] == ["Model", "Reads", "Parameters"]
+    assert row[:3] == ["Dot, L = 5000", "1,000", "1,000"]
+    assert failed[:3] == ["Blocks, L = 9000", "1,800", "failed"]
+    with (out / "table.csv").open(newline="") as file:
+        found = [(one["reads"], one["cut"]) for one in csv.DictReader(file)]
+    assert found == [("1000", "0"), ("1800", "")]
+    rows = json.loads((out / "table.json").read_text())["sections"][0]["rows"]
+    assert [(one["reads"], one["cut"]) for one in rows] == [(1000, 0), (1800, None)]
+    for name in ("table.html", "table.tex"):
+        assert "1,800" in (out / name).read_text()
+    assert "Reads" in dict(results.notes_table(small, [section]).rows)
+    assert "Reads" not in results.section_table(SMALL, section).header
 
 
 def test_an_outcome_of_one_run_is_compared_with_every_seed():

@@ -136,6 +136,7 @@ def test_documents_that_are_too_long_count_as_not_summarized_unless_they_are_cut
     found = evaluate_documents(replace(run, recipe=recipe), documents, split="mine")
     assert "too_long" not in found.scores
     assert found.outputs[1] == run.summarize(LONG, truncate=True)
+    assert found.scores["cut"] == 1
     assert found.notes == ("mine: 1 documents cut to max_len=24 tokens",)
 
 

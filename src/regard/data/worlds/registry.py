@@ -60,6 +60,8 @@ class World:
     plain: bool = False
     """Whether its texts have neither capitals nor signs: then a run that learned them reads what
     people type without them, too."""
+    enough: int | None = None
+    """Records of ``train`` that tell what it costs to train on more; None: only all of them do."""
     word_kinds: Callable[[str], Mapping[str, frozenset[str]]] | None = None
     """Of one of its languages: which kind of word each is; None where nobody knows."""
 
@@ -165,13 +167,15 @@ _OF_SENTENCES: dict[str, Build] = {
     "texts": _translations,
     "language": _sentence_texts,
 }
-WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True, word_kinds=_word_kinds))
+WORLDS.add("sentences")(
+    World(_OF_SENTENCES, _BOTH, plain=True, enough=60_000, word_kinds=_word_kinds)
+)
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):
     WORLDS.add(_name)(World(dict.fromkeys(("label", "text", "texts"), _labelled), plain=True))
 WORLDS.add("questions")(World({"question": _questions}))
-WORLDS.add("documents")(World({"summary": _documents}))
+WORLDS.add("documents")(World({"summary": _documents}, enough=2_000))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))
 WORLDS.add("scenes")(
     World({kind: _scenes(kind) for kind in ("image_label", "caption", "image_question", "boxes")})
