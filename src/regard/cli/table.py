@@ -69,7 +69,7 @@ def table(
     that are added by another command with the same --out join the table. When it is interrupted,
     the same command goes on where it stopped.
     """
-    from regard.runs import table_results as results
+    from regard.runs import table_report as report
     from regard.runs.lecture_tables import table_named
     from regard.runs.side_by_side import Crew
     from regard.runs.table import make_table
@@ -100,13 +100,13 @@ def table(
         raise typer.Exit(128 + stop.signal) from None
     expected.over()
     if as_json:
-        print(json.dumps(results.as_json(lecture, sections), ensure_ascii=False))
+        print(json.dumps(report.as_json(lecture, sections), ensure_ascii=False))
         return
-    shown = [results.section_table(lecture, one) for one in sections]
+    shown = [report.section_table(lecture, one) for one in sections]
     show_tables(shown)
     for section in sections:
-        for claim, verdict, finding in results.verdicts_table(section).rows:
+        for claim, verdict, finding in report.verdicts_table(section).rows:
             print(f"{section.data}: {claim}: {verdict} ({finding})")
-    for where, title, why in results.failures_table(sections).rows:
+    for where, title, why in report.failures_table(sections).rows:
         note(f"{where}: {title} failed: {why}")
     print(f"the page is {folder / 'table.html'}; beside it are .csv, .tex and .json")

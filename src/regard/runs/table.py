@@ -26,6 +26,7 @@ from regard.runs.side_by_side import (
     as_chosen,
     train_side_by_side,
 )
+from regard.runs.table_report import write_table
 from regard.runs.table_request import (
     FOLLOWING_SHARE,
     TableRequest,
@@ -76,7 +77,7 @@ def make_table(
 
         def write(until: Until, trainings: SectionTrainings = trainings) -> None:
             results.save_section(trainings.section(until), trainings.folder)
-            results.write_table(asked.table, results.load_sections(out), out)
+            write_table(asked.table, results.load_sections(out), out)
 
         trainings.train_side_by_side(crew, write)
         for until in asked.endings:

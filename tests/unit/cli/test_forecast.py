@@ -56,13 +56,13 @@ def test_a_training_that_failed_is_not_waited_for(told):
 def test_what_is_finished_is_not_counted(tmp_path, told):
     asked = contest(["transformer", "luong2015"], "sentences", parse_budget("2min"), [1, 2])
     forecast(asked, tmp_path).say("")
-    assert "6.75 × 2min to go, or more: about 13.5 min" in told()[0]  # 2 × (3/8 + 2/2 + 2)
+    assert "7.75 × 2min to go, or more: about 15.5 min" in told()[0]  # 2 × (3/8 + 3/2 + 2)
     folder = tmp_path / "transformer" / "seed-2"
     folder.mkdir(parents=True)
     for name in ("config.yaml", "scores.json"):  # begun and finished, so a rate was chosen
         (folder / name).write_text("{}")
     forecast(asked, tmp_path).say("")
-    assert "4.375 × 2min" in told()[0]
+    assert "4.875 × 2min" in told()[0]
 
 
 def test_where_all_is_finished_that_is_said_once(tmp_path, told):

@@ -21,7 +21,8 @@ from regard.evaluation.metrics import METRICS
 from regard.evaluation.systems import paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs import ensembles, side_by_side, trainings
-from regard.runs import table_results as results
+from regard.runs import table_report as report
+from regard.runs.comparison import p_value
 from regard.runs.lecture_tables import (
     SUMMARIZATION,
     TABLES,
@@ -34,7 +35,7 @@ from regard.runs.rates import rate_for
 from regard.runs.side_by_side import Crew
 from regard.runs.table import make_table
 from regard.runs.table_request import TableRequest, least_work, request, row_recipes
-from regard.runs.table_results import RowResult, load_sections
+from regard.runs.table_results import RowResult, Section, load_sections
 from regard.runs.table_verdicts import verdicts
 from regard.runs.trainings import FinishedTraining
 from regard.tasks.base import Evaluation, Task
@@ -638,8 +639,8 @@ def test_ensembles_that_cannot_be_made_are_told_before_anything_is_trained(
 
 def test_what_a_table_takes_is_what_is_not_finished(asked, pretended, tmp_path):
     out = tmp_path / "out"
-    # a search takes 1.375 at least; of what ensembles are made of two seeds are trained
-    wanted = {"dot": 5.375, "dot-again": 0.5, "blocks": 3.375, "blocks-big": 3.375}
+    # a search takes 1.875 at least; of what ensembles are made of two seeds are trained
+    wanted = {"dot": 5.875, "dot-again": 0.5, "blocks": 3.875, "blocks-big": 3.875}
     assert least_work(asked, out) == {f"letters/{row}": work for row, work in wanted.items()}
     make_table(asked, out)
     assert {*least_work(asked, out).values()} == {0}
@@ -675,8 +676,8 @@ def test_what_a_row_reads_stands_beside_the_lectures_length(asked, pretended, tm
     asked, out = replace(asked, table=small, converge=False), tmp_path / "out"
     pretended.more["dot"], pretended.right["blocks"] = {"cut": 0}, None
     (section,) = make_table(asked, out)
-    (row, failed) = results.section_table(small, section).rows
-    assert results.section_table(small, section).header[:3] == ["Model", "Reads", "Parameters"]
+    (row, failed) = report.section_table(small, section).rows
+    assert report.section_table(small, section).header[:3] == ["Model", "Reads", "Parameters"]
     assert row[:3] == ["Dot, L = 5000", "1,000", "1,000"]
     assert failed[:3] == ["Blocks, L = 9000", "1,800", "failed"]
     with (out / "table.csv").open(newline="") as file:
@@ -686,13 +687,13 @@ def test_what_a_row_reads_stands_beside_the_lectures_length(asked, pretended, tm
     assert [(one["reads"], one["cut"]) for one in rows] == [(1000, 0), (1800, None)]
     for name in ("table.html", "table.tex"):
         assert "1,800" in (out / name).read_text()
-    assert "Reads" in dict(results.notes_table(small, [section]).rows)
-    assert "Reads" not in results.section_table(SMALL, section).header
+    assert "Reads" in dict(report.notes_table(small, [section]).rows)
+    assert "Reads" not in report.section_table(SMALL, section).header
 
 
 def test_an_outcome_of_one_run_is_compared_with_every_seed():
     run = FinishedTraining({}, [], {"test": ["a b c d"]})
-    assert results.p_value([run], [run, run], ["a b c d"]) == 1.0
+    assert p_value([run], [run, run], ["a b c d"]) == 1.0
 
 
 def test_rows_of_summaries_read_a_part_and_write_all():
@@ -726,16 +727,16 @@ def test_every_decoder_of_a_summarizer_sees_its_whole_source():
 
 
 def test_notes_say_how_rows_differ_from_the_published_ones():
-    section = results.Section(
+    section = Section(
         data="x", direction="", budget="1", until="budget", size="small", seeds=(1,), members=2,
         n=1, best="x", signatures={}, rows=[], verdicts=[],
     )  # fmt: skip
     table = TABLES["summarization"]
-    notes = dict(results.notes_table(table, [section]).rows)
+    notes = dict(report.notes_table(table, [section]).rows)
     assert "rotary" in notes["Model"]
     assert notes["L"] == "divided by 10 where models are small, 100 at least"
     assert notes["MoE"] == "experts divided by 4 where models are small"
-    base = results.notes_table(table, [replace(section, size="base")]).rows
+    base = report.notes_table(table, [replace(section, size="base")]).rows
     assert not {"L", "MoE"} & {name for name, _ in base}
 
 
