@@ -38,7 +38,7 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
         "chrf", "exact_match", "p_value", "aer", "by_length", "error",
     }  # fmt: skip
     first, grid, second, *_ = told.splitlines()
-    assert first.startswith("regard: 2.375 × 2e8flops to go, or more: how long")
+    assert first.startswith("regard: 2.875 × 2e8flops to go, or more: how long")
     assert grid.startswith(
         "regard: small: learning rate: tries 0.0025, 0.005, 0.01, around 0.005 ("
     )
