@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from regard.core.errors import RegardError, TrainingError
 from regard.runs import table_results as results
@@ -306,7 +307,11 @@ def following_rate(rate: float) -> float:
 
 def _costing(run: FinishedTraining, before: FinishedTraining) -> FinishedTraining:
     """A run that started from another has cost what that one did, too."""
-    cost, earlier = run.facts["measured"], before.facts["measured"]
-    both = {name: cost[name] + earlier[name] for name in ("flops", "seconds")}
-    facts = {**run.facts, "measured": {**cost, **both}}
-    return FinishedTraining(facts, run.metrics, run.translations)
+    earlier = before.facts["measured"]
+
+    def both(cost: Mapping[str, Any]) -> dict[str, Any]:
+        names = [name for name in ("flops", "seconds") if name in cost]
+        return {**cost, **{name: cost[name] + earlier[name] for name in names}}
+
+    facts = {**run.facts, "measured": both(run.facts["measured"])}
+    return FinishedTraining(facts, [both(line) for line in run.metrics], run.translations)

@@ -87,9 +87,7 @@ class _Judge:
             return Verdict(claim=claim.text, verdict=None, finding=finding)
         target = min(cost(at[name]) for at in other.curve)
         needed = next((at["flops"] for at in ours.curve if cost(at[name]) <= target), None)
-        at_best = min(other.curve, key=lambda at: cost(at[name]))["flops"]
-        # What the run that it began from has cost is not in its curve.
-        spent = (other.training_flops or 0.0) - other.curve[-1]["flops"] + at_best
+        spent = min(other.curve, key=lambda at: cost(at[name]))["flops"]
         told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
         return Verdict(
             claim=claim.text,

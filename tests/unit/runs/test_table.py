@@ -225,6 +225,8 @@ def test_what_follows_starts_from_the_same_seed_and_costs_both(asked, pretended,
     rows, (first, *_) = {row.row: row for row in section.rows}, equal.rows
     assert (first.row, rows["dot-again"].lr) == ("dot", pytest.approx(0.1 * first.lr, rel=1e-2))
     assert rows["dot-again"].training_flops == FLOPS["dot"] + FLOPS["dot-again"]
+    began, ended = (at["flops"] for at in rows["dot-again"].curve)
+    assert (began, ended) == (FLOPS["dot"] + FLOPS["dot-again"] / 2, 1e9)
 
 
 def test_an_ensemble_is_of_the_other_rows_runs_and_costs_all_of_them(asked, pretended, tmp_path):
