@@ -1,6 +1,7 @@
 """A trained run goes on with a reward: it earns more, and is resumed bit for bit."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
 from regard.core.errors import ConfigError
 from regard.evaluation.text_metrics import gleu
+from regard.recipes.recipe import load_recipe
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.tasks.opening import pick_device
@@ -96,12 +98,9 @@ def test_it_begins_as_the_run_without_dropout_and_is_chosen_by_its_reward(
         ({"objective": "glue"}, "unknown train.objective 'glue' (did you mean 'gleu'?)"),
         (
             {"objective": "accuracy"},
-            "unknown train.objective 'accuracy'; with this data there are ",
+            "train.objective=accuracy does not judge single texts of this data; with this data ",
         ),
         ({"objective": "glue", "init": None}, "unknown train.objective 'glue'"),
-        ({"objective": "meteor_stem"}, "unknown train.objective 'meteor_stem'"),
-        ({"objective": "facts"}, "unknown train.objective 'facts'; with this data there are lik"),
-        ({"metrics": ["facts"]}, "facts judges texts of the world documents alone; leave it out"),
         ({"compile": True}, "train.compile=true: train.objective=gleu learns from samples"),
         ({"samples": 1}, "train.samples"),
         ({"objective": "likelihood"}, "train.samples=4 does nothing with train.objective=likeli"),
@@ -121,6 +120,23 @@ def test_what_cannot_be_rewarded_is_told_in_a_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("reward", "told"),
+    [
+        ("objective=facts", "train.objective=facts does not judge single texts of this data"),
+        ("metrics=[facts]", "facts judges texts of the world documents alone; leave it out"),
+    ],
+)
+def test_what_judges_another_world_is_refused(run_path, reward, told):
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        prepare(load_recipe("transformer", [f"init={run_path}", reward]), pick_device("cpu"))
+
+
+def test_texts_of_files_may_be_documents_of_that_world(settings, run_path):
+    raw = rewarded(settings, run_path, objective="facts")
+    assert prepare(recipe_from(raw), pick_device("cpu")).recipe.train.criterion == "facts"
+
+
 def test_other_tasks_say_that_they_have_no_rewards(tmp_path):
     raw = {"task": "language", "data": {"world": "sentences"}, "train": {"max_steps": 1}}
     raw["train"] |= {"objective": "gleu", "init": "somewhere"}
@@ -136,7 +152,7 @@ def test_a_metric_of_whole_sets_rewards_nothing(settings, run_path):
     """CIDEr counts how rare words are in a set; of one text it is always 0."""
     raw = rewarded(settings, run_path, objective="cider")
     with pytest.raises(
-        ConfigError, match="unknown train.objective 'cider'; .* each text by itself"
+        ConfigError, match="train.objective=cider does not judge single .* each text by itself"
     ):
         prepare(recipe_from(raw), pick_device("cpu"))
 

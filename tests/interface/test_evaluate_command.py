@@ -150,10 +150,14 @@ def test_two_runs_are_compared_on_the_same_texts(run, run_path, corpus):
 
 def test_no_name_of_a_score_is_cut_off(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     scores = {"n": 1000, "rouge1": 30.1, "rouge2": 20.2, "rouge_l": 25.5, "facts": 0.5}
     scores |= {"two_hop_facts": 0.25, "log_perplexity": 1.2, "too_long": 1}
     show_scores({"test": scores})
     out = capsys.readouterr().out
     assert "log-perplexity" in out
     assert "…" not in out
+    rules = [line for line in out.splitlines() if line.startswith("┏")]
+    assert len(rules) > 1  # pieces
+    assert max(map(len, rules)) <= 80
     assert "test: too long for the model and left empty: 1 text\n" in out

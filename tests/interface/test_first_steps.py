@@ -97,10 +97,14 @@ def test_a_missing_run_is_answered_with_the_runs_beside_it(refused, tmp_path, mo
 def test_a_mistyped_run_is_no_text(refused, run, run_path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "begun").mkdir(parents=True)
-    for words in (["translate", run_path, "runs/mine", "a b"], ["evaluate", run_path, "runs/mine"]):
-        assert refused(*words) == "regard: there is no run folder runs/mine\n"
+    (tmp_path / "src").mkdir()
+    told = refused("translate", run_path, "runs/mine", "a b")
+    assert told == "regard: there is no run folder runs/mine\n"
+    told = refused("evaluate", run_path, "runs/mine")
+    assert told == "regard: there is neither a run folder nor a file runs/mine\n"
     assert "runs/begun is not a run folder" in refused("translate", run_path, "runs/begun", "a b")
-    assert run("translate", run_path, "a/b", "runs/mine a")[0] == 0
+    for texts in (["a/b", "runs/mine a"], ["/a", "b"], ["../a", "b"], ["src/a"]):
+        assert run("translate", run_path, *texts)[0] == 0
 
 
 @pytest.mark.usefixtures("here")

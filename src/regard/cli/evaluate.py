@@ -23,6 +23,7 @@ from regard.cli.terminal import (
 )
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
+from regard.data.file_patterns import is_pattern
 
 if TYPE_CHECKING:
     from regard.evaluation.systems import Bootstrap
@@ -147,8 +148,8 @@ def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
             f"{files[0]} is not a run folder, so {files[1]} is one too many: name runs, then one "
             "file"
         )
-    if files and not (files[0].suffix or files[0].exists()):
-        check_folder(files[0])
+    if files and not (files[0].suffix or files[0].exists() or is_pattern(str(files[0]))):
+        check_folder(files[0], or_file=True)
     return runs, files[0] if files else None
 
 

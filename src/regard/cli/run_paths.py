@@ -38,23 +38,25 @@ def check_runs(context: typer.Context, paths: list[Path]) -> list[Path]:
     return [check_run(context, path) for path in paths]
 
 
-def check_folder(path: Path) -> None:
+def check_folder(path: Path, *, or_file: bool = False) -> None:
     """Refuse a folder that is not there, and say which runs are."""
     if not _is_folder(path):
         beside = _runs_beside(path)
         by_name = {Path(name).name: name for name in [*run_names(""), *beside]}
         near = nearest(path.name, by_name)
         hint = f" (did you mean {by_name[near]!r}?)" if near else _listed(beside) or runs_here()
-        raise CheckpointError(f"there is no run folder {path}{hint}")
+        missing = "neither a run folder nor a file" if or_file else "no run folder"
+        raise CheckpointError(f"there is {missing} {path}{hint}")
 
 
 def check_no_path(text: str) -> None:
-    """Refuse a mistyped run where a text may stand: a word that leads into a folder that is there.
+    """Refuse a mistyped run where a text may stand: a word that leads into a folder below this.
 
-    What only has a slash, such as and/or, is a text.
+    What only has a slash, such as and/or or /help, is a text.
     """
     path = Path(text)
-    if " " not in text and len(path.parts) > 1 and _is_folder(path.parent):
+    leads = len(path.parts) > 1 and path.parent not in (Path("/"), Path(".."))
+    if " " not in text and leads and _is_folder(path.parent):
         check_folder(path)
         raise CheckpointError(f"{path} is not a run folder: it has no {_SETTINGS}")
 

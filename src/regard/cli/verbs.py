@@ -200,7 +200,7 @@ def _check_texts(inputs: list[str]) -> None:
     """Refuse names where texts stand: of pictures, of files, and of a run that is not there."""
     refuse_pictures(inputs)
     refuse_files(inputs, "its lines are read by < {0}, or --in {0} --out DIR")
-    if inputs:
+    if len(inputs) > 1:
         check_no_path(inputs[0])
 
 

@@ -59,7 +59,7 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
         if (more := len(details) - MOST_PROBLEMS) > 0:
             problems.append(f"and {counted(more, 'more problem')}")
         raise ConfigError("; ".join(problems)) from None
-    if infinite := [*_named(found.model_dump(), where, _is_infinite)]:
+    if infinite := [*_named(found.model_dump(exclude_unset=True), where, _is_infinite)]:
         told = "expected a finite number"
         raise ConfigError("; ".join(f"{name}: {told}" for name in infinite[:MOST_PROBLEMS]))
     return found
@@ -108,7 +108,9 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
         return f"{name}={found}: {_wanted(_section(cls, path[:-1]), path[-1])}"
     if kind == "tuple_type":
         return f"{name}={found}: expected a list, such as [{found}]"
-    message = _plain(detail["msg"])
+    message = detail["msg"].removeprefix("Value error, ")
+    if kind == "too_short":
+        message = _plain(message)
     if kind == "value_error":
         return f"{name}: {message}" if path else message
     return f"{name}={found}: {message[0].lower()}{message[1:]}"
@@ -116,8 +118,7 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
 
 def _plain(message: str) -> str:
     """In words of YAML, which has lists."""
-    said = message.removeprefix("Value error, ").removesuffix(", not 0")
-    return said.replace("Tuple", "list").replace(" after validation", "")
+    return message.replace("Tuple", "List").replace(" after validation, not 0", "")
 
 
 def setting_hint(name: str, known: Iterable[str]) -> str:

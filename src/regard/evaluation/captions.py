@@ -116,7 +116,6 @@ def _similarity(
     title="ROUGE-L (COCO)",
     unit="points",
     better="higher",
-    task="captioning",
     signature="β 1.2",
 )
 def rouge_l_coco(predictions: Sequence[str], references: Several) -> float:
@@ -151,7 +150,6 @@ def _common(a: Words, b: Words) -> int:
     title="METEOR (exact, stem)",
     unit="points",
     better="higher",
-    task="captioning",
     signature="exact and stem matches, α 0.9, β 3, γ 0.5",
 )
 def meteor_stem(predictions: Sequence[str], references: Several) -> float:

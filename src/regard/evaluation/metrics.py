@@ -45,8 +45,6 @@ class Metric:
     """Whether one prediction can be judged by itself, without the others of its set."""
     world: str | None = None
     """The built-in world whose texts alone it can judge; None: any."""
-    task: str | None = None
-    """The task whose models alone it rewards; None: any."""
     signed: str | Callable[[Sequence[Any]], str] | None = None
 
     def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> float:
@@ -110,10 +108,15 @@ def computed(
     return scores
 
 
-def check_world(names: Iterable[str], world: str | None) -> None:
+def judges(metric: Metric, world: str | None) -> bool:
+    """Whether a metric can judge texts of a world, or of files, which may hold any."""
+    return world is None or metric.world in (None, world)
+
+
+def check_judged(names: Iterable[str], world: str | None) -> None:
     """Refuse metrics that judge texts of another world alone."""
     for name in names:
-        if METRICS[name].world not in (None, world):
+        if not judges(METRICS[name], world):
             raise ConfigError(
                 f"{name} judges texts of the world {METRICS[name].world} alone; leave it out"
             )

@@ -42,6 +42,8 @@ SHARED = ("data", "text", "decode")
 SPLITS = (results.SPLIT, "long")
 """What is translated where the data has it; ``long`` only counts in the scores by length."""
 
+RULES = 2
+"""How FLOPs are counted and rates are chosen; trainings of other rules don't stand side by side."""
 DECIDED = {*MAY_CHANGE, "lr", "seed", "init"}
 """Settings of ``train`` in which systems do not differ: the comparison decides them, or they change
 no step."""
@@ -138,6 +140,11 @@ def claim(out: Path, asked: Contest) -> None:
     if RunFolder(out).exists():
         raise CheckpointError(f"{out} holds a run, not a comparison; choose another --out")
     new, old = _settings(asked), _begun(out / results.SETTINGS)
+    if old and old.get("rules") != RULES:
+        raise ConfigError(
+            f"{out} was begun by a version that counts FLOPs or chooses rates otherwise; choose "
+            "another --out"
+        )
     if changes := list(settings_changes(old, new, depth=3)):  # systems, a name, a section
         raise ConfigError(
             f"{out} was begun with other settings: {'; '.join(changes)}; choose another --out"
@@ -169,12 +176,19 @@ def _of_world(world: str, overrides: Sequence[str]) -> dict[str, Any]:
     }
     for override in overrides:
         override_setting(raw, override)
+    check_same_world(world, raw["data"].get("world"))
     kinds: dict[str, type[BaseModel]] = {
         "data": DataSettings,
         "text": TextSettings,
         "decode": DecodeSettings,
     }
     return {section: parse(kind, raw[section], section) for section, kind in kinds.items()}
+
+
+def check_same_world(named: str, world: str | None) -> None:
+    """Refuse settings that put another world under the name of one."""
+    if world != named:
+        raise ConfigError(f"--data names the world {named!r}: leave out --set data.world")
 
 
 def check_tested(data: str, recipe: Recipe) -> None:
@@ -191,6 +205,7 @@ def _settings(asked: Contest) -> dict[str, Any]:
     recipes = {name: recipe.model_dump(mode="json") for name, recipe in asked.systems.items()}
     one = next(iter(recipes.values()))
     return {
+        "rules": RULES,
         "budget": str(asked.budget),
         **{section: one[section] for section in SHARED},
         "systems": {

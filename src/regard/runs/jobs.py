@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -291,7 +292,8 @@ class _Sent(logging.Handler):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        self._out.send(("log", record.getMessage()))
+        with suppress(OSError):  # who started it may be gone, which the job is told of elsewhere
+            self._out.send(("log", record.getMessage()))
 
 
 def outcome_of(packed: Packed, slot: int, say: Say) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
 from regard.data.shards import Manifest
 from regard.data.word_vectors import Vector, check_width, read_vectors
-from regard.evaluation.metrics import check_metrics, check_world
+from regard.evaluation.metrics import check_judged, check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
 from regard.tasks.base import TASKS, Prepared
 from regard.tasks.opening import load
@@ -146,7 +146,7 @@ def prepare(
     """
     check_used(recipe)
     check_objective(recipe)
-    check_world(recipe.train.metrics, recipe.data.world)
+    check_judged(recipe.train.metrics, recipe.data.world)
     prepared = TASKS[recipe.task].prepare(recipe, device, begun=begun, cache=cache)
     if prepared.takes is not None:
         check_metrics(recipe.train.metrics, prepared.takes)

@@ -13,7 +13,7 @@ from regard.data.splits import Data, load_records
 from regard.data.worlds.registry import WORLDS, check_world
 from regard.models.presets import resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting, overrides_of
-from regard.runs.compare import check_tested, system_name
+from regard.runs.compare import check_same_world, check_tested, system_name
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.lecture_tables import SHORTEST, SIZES, LectureRow, LectureTable
 from regard.runs.trainings import Until, budgets_left
@@ -106,9 +106,27 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
 
     A row that cannot be had, for want of its preset or of a setting, is refused by its name.
     """
-    table = asked.table
     models = overrides_of(["model"], asked.overrides)
-    others = [one for one in asked.overrides if one not in models]
+    base = _base(asked.table, data, [one for one in asked.overrides if one not in models])
+    raw = base.model_dump(mode="json")
+    given = base.model.given()
+    raw["model"] = {"dropout": given["dropout"]} if "dropout" in given else {}
+    for override in models:
+        override_setting(raw, override)
+    found = {}
+    for row in asked.table.rows:
+        try:
+            if row.ensemble_of is None:
+                found[row.key] = _row_recipe(asked, row, raw, given.get("rotary_base"))
+            elif not hasattr(Task, "ensemble"):
+                raise ConfigError("this version makes no ensembles")
+        except ConfigError as error:
+            raise ConfigError(f"the row {row.title!r} cannot be trained: {error}") from None
+    return found
+
+
+def _base(table: LectureTable, data: str, overrides: Sequence[str]) -> Recipe:
+    """The recipe of a data set, whose model is no row's."""
     known = builtin_recipes()
     if data not in WORLDS and data not in known and not Path(data).is_file():
         raise ConfigError(
@@ -120,25 +138,13 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
     if data in WORLDS:
         check_world(data, table.records, f"a recipe for {table.task}")
     named = (table.recipe, [f"data.world={data}"]) if data in WORLDS else (data, [])
-    base = load_recipe(named[0], [*named[1], *others])
+    base = load_recipe(named[0], [*named[1], *overrides])
     if base.task != table.task:
         raise ConfigError(f"{data} is a recipe for {base.task}; this table is of {table.task}")
+    if data in WORLDS:
+        check_same_world(data, base.data.world)
     check_tested(data, base)
-    raw = base.model_dump(mode="json")
-    given = base.model.given()
-    raw["model"] = {"dropout": given["dropout"]} if "dropout" in given else {}
-    for override in models:
-        override_setting(raw, override)
-    found = {}
-    for row in table.rows:
-        try:
-            if row.ensemble_of is None:
-                found[row.key] = _row_recipe(asked, row, raw, given.get("rotary_base"))
-            elif not hasattr(Task, "ensemble"):
-                raise ConfigError("this version makes no ensembles")
-        except ConfigError as error:
-            raise ConfigError(f"the row {row.title!r} cannot be trained: {error}") from None
-    return found
+    return base
 
 
 def _row_recipe(

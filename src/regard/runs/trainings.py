@@ -314,8 +314,10 @@ def budgets_left(
     """
     runs = [RunFolder(run_path(out, seed, until)) for until in endings for seed in seeds]
     searched = share is not None or any(one.exists() for one in runs)
-    left = sum(not one.finished() for one in runs)
-    return (0.0 if searched else least_cost()) + (1.0 if share is None else share) * left
+    trials = [one for one in out.glob("lr-*-*") if RunFolder(one).finished()]
+    tried = sum(float(one.name.rpartition("-")[2]) for one in trials)
+    search = 0.0 if searched else max(0.0, least_cost() - tried)
+    return search + (1.0 if share is None else share) * sum(not one.finished() for one in runs)
 
 
 _PLANNED = (

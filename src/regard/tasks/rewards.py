@@ -14,7 +14,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
 from regard.decoding.sampling import Sampler, noise_for, sample
-from regard.evaluation.metrics import METRICS, Metric
+from regard.evaluation.metrics import METRICS, Metric, judges
 from regard.functional.attend import is_drawn
 from regard.models.base import SequenceModel
 from regard.models.settings import Config, without_dropout
@@ -137,10 +137,14 @@ def check_objective(recipe: Recipe) -> None:
         return
     known = [LIKELIHOOD, *(name for name in METRICS if _fits(METRICS[name], recipe))]
     if settings.objective not in known:
-        hint = did_you_mean(settings.objective, known)
+        given = settings.objective
+        wrong = (
+            f"train.objective={given} does not judge single texts of this data"
+            if given in METRICS
+            else f"unknown train.objective {given!r}{did_you_mean(given, known)}"
+        )
         raise ConfigError(
-            f"unknown train.objective {settings.objective!r}{hint}; with this data there are "
-            f"{', '.join(known)}, which judge each text by itself"
+            f"{wrong}; with this data there are {', '.join(known)}, which judge each text by itself"
         )
     if settings.init is None:
         raise ConfigError(
@@ -155,10 +159,9 @@ def check_objective(recipe: Recipe) -> None:
 
 
 def _fits(metric: Metric, recipe: Recipe) -> bool:
-    """Whether a metric judges single texts of such data and of such a task."""
-    judges = metric.function is not None and metric.takes == "texts" and metric.judges_one
-    made_for = metric.world in (None, recipe.data.world) and metric.task in (None, recipe.task)
-    return judges and made_for
+    """Whether a metric judges single texts of such data."""
+    judges_texts = metric.function is not None and metric.takes == "texts" and metric.judges_one
+    return judges_texts and judges(metric, recipe.data.world)
 
 
 def without_noise(config: Config, settings: TrainSettings) -> tuple[Config, tuple[str, ...]]:

@@ -109,14 +109,11 @@ class TranslationValidation:
         """A fresh model is made to write as much as the references are."""
         mean_length = round(self.count / sum(len(batch.numbers) for batch in self.batches))
         settings = self.settings.model_copy(update={"max_len": mean_length})
-        together = list(decode_batches(model, self.sources, settings, device=self.device))
-
-        def write(batch: SourceBatch) -> None:
-            some = [self.sources[number] for number in batch.numbers]
-            decode(model, some, settings, device=self.device)
-
+        batches = decode_batches(model, self.sources, settings, device=self.device)
+        together = [[self.sources[number] for number in batch.numbers] for batch in batches]
+        write = partial(decode, model, settings=settings, device=self.device)
         losses = rehearsed(self.batches, partial(self._loss, model), self.flops)
-        return losses + rehearsed(together, write, lambda batch: batch.source.numel())
+        return losses + rehearsed(together, write, lambda some: sum(map(len, some)))
 
     def loss(self, model: SequenceModel) -> float:
         """The loss per token, smoothed as in training.

@@ -57,20 +57,23 @@ def test_what_is_finished_is_not_counted(tmp_path, told):
     asked = contest(["transformer", "luong2015"], "sentences", parse_budget("2min"), [1, 2])
     forecast(asked, tmp_path).say("")
     assert "7.75 × 2min to go, or more: about 15.5 min" in told()[0]  # 2 × (3/8 + 3/2 + 2)
-    folder = tmp_path / "transformer" / "seed-2"
-    folder.mkdir(parents=True)
-    for name in ("config.yaml", "scores.json"):  # begun and finished, so a rate was chosen
-        (folder / name).write_text("{}")
+    finished(tmp_path / "transformer" / "seed-2")  # so a rate was chosen
     forecast(asked, tmp_path).say("")
     assert "4.875 × 2min" in told()[0]
+    finished(tmp_path / "luong2015" / "lr-0.003-0.5")
+    forecast(asked, tmp_path).say("")
+    assert "4.375 × 2min" in told()[0]
+
+
+def finished(folder):
+    folder.mkdir(parents=True)
+    for name in ("config.yaml", "scores.json"):
+        (folder / name).write_text("{}")
 
 
 def test_where_all_is_finished_that_is_said_once(tmp_path, told):
     asked = contest(["transformer"], "sentences", parse_budget("2min"), [1])
-    folder = tmp_path / "transformer" / "seed-1"
-    folder.mkdir(parents=True)
-    for name in ("config.yaml", "scores.json"):
-        (folder / name).write_text("{}")
+    finished(tmp_path / "transformer" / "seed-1")
     expected = forecast(asked, tmp_path)
     expected.say("learning rate 8 was too high")
     expected.over()

@@ -1,3 +1,4 @@
+import math
 from typing import Annotated
 
 import pytest
@@ -50,9 +51,14 @@ def test_numbers_are_finite(value):
         parse(Shares, {"share": value, "some": [1, value]}, "model")
 
 
+def test_a_default_may_be_infinite():
+    assert parse(Shares, {"share": 0.5, "some": []}, "model").far == math.inf
+
+
 class Shares(BaseModel):
     share: float
     some: list[float]
+    far: float = math.inf
 
 
 @pytest.mark.parametrize(

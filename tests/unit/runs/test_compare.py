@@ -404,6 +404,11 @@ def test_a_folder_that_is_something_else_is_refused(systems, data, run_path, tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="is a file"):
         claim(tmp_path / "file", asked)
+    claim(tmp_path / "out", asked)
+    settings = tmp_path / "out" / "settings.yaml"
+    settings.write_text(settings.read_text().replace("rules: 2", "rules: 1"))
+    with pytest.raises(ConfigError, match="begun by a version that counts FLOPs or chooses rates"):
+        claim(tmp_path / "out", asked)
     (tmp_path / "settings.yaml").write_text("[")
     with pytest.raises(CheckpointError, match=r"settings.yaml is damaged"):
         claim(tmp_path, asked)
@@ -425,6 +430,8 @@ def test_what_systems_share_can_be_set_on_a_world_too():
     assert recipe.text.kind == "word"
     with pytest.raises(ConfigError, match="unknown setting 'data.n_trian'"):
         contest(["transformer"], "reverse", Budget(1e8, "flops"), [1], ["data.n_trian=30"])
+    with pytest.raises(ConfigError, match="names the world 'reverse': leave out --set data.world"):
+        contest(["transformer"], "reverse", Budget(1e8, "flops"), [1], ["data.world=copy"])
 
 
 def test_rates_are_tried_around_the_recipes_own():

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from functools import partial
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from regard.runs import estimate as module
 from regard.runs.estimate import enough_to_estimate, estimate
 from regard.runs.prepare import prepare
 from regard.tasks import base
+from regard.tasks import translation_training as tasks
 from regard.tasks.base import rehearsed
 from regard.tasks.recipe import recipe_from
 from regard.training.update import Update
@@ -98,15 +100,31 @@ def test_a_rehearsal_reckons_the_rest_by_what_was_done(monkeypatch):
     assert len(done) == 4
     done.clear()
     assert rehearsed([1.0] * 50, do, lambda _part: 3) == 50.0
-    assert len(done) == 3  # more than two seconds
+    assert len(done) == 4  # more than two seconds after the first
     assert rehearsed([], do, lambda _part: 1) == 0.0
+    assert rehearsed([3.0], do, lambda _part: 1) == 3.0
+
+
+def test_a_first_part_that_compiles_kernels_counts_once(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def do(_part):
+        now[0] += 3.0 if now[0] == 0 else 0.125
+
+    assert rehearsed(range(100), do, lambda _part: 1) == 3.0 + 99 * 0.125
 
 
 def test_a_validation_is_rehearsed_in_part(documents, monkeypatch):
     few = prepared(documents)
-    validation, seen = few.validation(), []
+    validation, seen, wrote = few.validation(), [], []
     monkeypatch.setattr(base, "REHEARSED", 0.0)
     monkeypatch.setattr(validation, "_loss", lambda _model, batch: seen.append(batch))
-    assert len(validation.batches) > 1
+    monkeypatch.setattr(tasks, "decode", lambda _model, some, **_: wrote.append(some))
+    small = partial(tasks.decode_batches, batch_tokens=1000)
+    monkeypatch.setattr(tasks, "decode_batches", small)
+    assert len(validation.batches) > 2
     assert validation.rehearse(few.model.eval()) > 0
-    assert len(seen) == 1
+    assert len(seen) == 2
+    assert len(wrote) == 2
+    assert sum(map(len, wrote)) < len(validation.sources)
