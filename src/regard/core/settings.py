@@ -59,7 +59,7 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
         if (more := len(details) - MOST_PROBLEMS) > 0:
             problems.append(f"and {counted(more, 'more problem')}")
         raise ConfigError("; ".join(problems)) from None
-    if infinite := [*_named(found.model_dump(exclude_unset=True), where, _is_infinite)]:
+    if infinite := [*_named(found.model_dump(exclude_defaults=True), where, _is_infinite)]:
         told = "expected a finite number"
         raise ConfigError("; ".join(f"{name}: {told}" for name in infinite[:MOST_PROBLEMS]))
     return found

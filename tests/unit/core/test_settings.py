@@ -52,7 +52,9 @@ def test_numbers_are_finite(value):
 
 
 def test_a_default_may_be_infinite():
-    assert parse(Shares, {"share": 0.5, "some": []}, "model").far == math.inf
+    found = parse(Shares, {"share": 0.5, "some": []}, "model")
+    assert found.far == math.inf
+    assert parse(Shares, found.model_dump(), "model") == found  # as a run that was kept is read
 
 
 class Shares(BaseModel):
