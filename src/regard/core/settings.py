@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -15,7 +14,6 @@ from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 
-_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 M = TypeVar("M", bound=BaseModel)
 MOST_PROBLEMS = 12
 """Told one by one; of more, only how many there are."""
@@ -81,16 +79,16 @@ def _named(found: Any, name: str, wrong: Callable[[Any], bool]) -> Iterator[str]
         yield _cut(name)
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(found, Mapping):
-        items = ((f".{key}", one) for key, one in found.items())
+        items = found.items()
     elif isinstance(found, list | tuple):
-        items = ((f"[{i}]", one) for i, one in enumerate(found))
+        items = enumerate(found)
     for key, one in items:
-        yield from _named(one, f"{name}{key}".strip("."), wrong)
+        yield from _named(one, f"{name}.{key}".strip("."), wrong)
 
 
 def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:
     path = [_cut(str(part)) for part in detail["loc"]]
-    name = _INDEX.sub(r"[\1]", ".".join([where, *path]).strip("."))
+    name = ".".join([where, *path]).strip(".")
     kind, found = detail["type"], _cut(repr(detail["input"]))
     if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)

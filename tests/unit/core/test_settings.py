@@ -46,7 +46,7 @@ def test_all_problems_are_told_at_once():
 @pytest.mark.parametrize("value", ["inf", float("-inf"), "nan"])
 def test_numbers_are_finite(value):
     with pytest.raises(
-        ConfigError, match=r"^model\.share: expected a finite number; model\.some\[1\]: "
+        ConfigError, match=r"^model\.share: expected a finite number; model\.some\.1: "
     ):
         parse(Shares, {"share": value, "some": [1, value]}, "model")
 
@@ -66,8 +66,8 @@ class Shares(BaseModel):
 @pytest.mark.parametrize(
     ("some", "told"),
     [
-        ([3, 0], "model.some[1]=0: input should be greater than or equal to 1"),
-        ([0], "model.some[0]=0: input should be greater than or equal to 1"),
+        ([3, 0], "model.some.1=0: input should be greater than or equal to 1"),
+        ([0], "model.some.0=0: input should be greater than or equal to 1"),
         (3, "model.some=3: expected a list, such as [3]"),
         ("x", "model.some='x': expected a list, such as ['x']"),
         ([], "model.some=[]: list should have at least 1 item"),

@@ -210,7 +210,7 @@ def test_a_head_of_the_decoder_can_be_forced_to_a_key_that_is_not_there_at_first
         ({"kind": "swap", "first": -1, "second": 1}, "swap.first: .* words 0 to 2, not -1"),
         ({"kind": "swap", "first": 1, "second": 1}, "name two words"),
         ({"kind": "temperature", "value": 0}, "temperature must be from"),
-        ({"kind": "temperature", "value": float("inf")}, "temperature must be from"),
+        ({"kind": "temperature", "value": float("inf")}, "value: expected a finite number"),
         ({"kind": "temperature", "value": 1, "name": "decoder"}, "no attention is concerned"),
         ({"kind": "ablate", "name": "decoder.cross", "layer": 0, "head": 3}, "heads 0 to 2, not 3"),
         (
