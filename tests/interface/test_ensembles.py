@@ -401,7 +401,7 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
         "runs, then one file\n"
     )
     assert "there is no run folder" in refused("translate", run_path, nowhere, "a b")
-    assert "there is no run folder" in refused("evaluate", run_path, nowhere)
+    assert "neither a run folder nor a file" in refused("evaluate", run_path, nowhere)
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])
     for strange in (5, [run_path, 5], None):

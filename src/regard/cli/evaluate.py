@@ -23,7 +23,6 @@ from regard.cli.terminal import (
 )
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
-from regard.data.file_patterns import is_pattern
 
 if TYPE_CHECKING:
     from regard.evaluation.systems import Bootstrap
@@ -141,6 +140,8 @@ def _show_ahead(name: str, one: Bootstrap, against: Path | None) -> None:
 
 def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
     """More runs, and the file that may stand after them."""
+    from regard.data.file_patterns import is_pattern
+
     runs = run_folders(words)
     files = words[len(runs) :]
     if len(files) > 1:
