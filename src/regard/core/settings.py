@@ -108,15 +108,10 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
         return f"{name}={found}: expected a list, such as [{found}]"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "too_short":
-        message = _plain(message)
+        message = message.replace("Tuple", "List").replace(" after validation, not 0", "")
     if kind == "value_error":
         return f"{name}: {message}" if path else message
     return f"{name}={found}: {message[0].lower()}{message[1:]}"
-
-
-def _plain(message: str) -> str:
-    """In words of YAML, which has lists."""
-    return message.replace("Tuple", "List").replace(" after validation, not 0", "")
 
 
 def setting_hint(name: str, known: Iterable[str]) -> str:

@@ -76,28 +76,17 @@ def decode(
     """
     if not sources:
         return []
-    batches = decode_batches(
-        model, sources, settings, device=device, n_best=n_best, batch_tokens=batch_tokens
+    each = n_best if settings.samples else settings.beam
+    batches = (
+        SourceBatch(
+            batch.source.to(device),
+            length_limits(model, batch.source, settings.max_len).to(device),
+            batch.numbers,
+        )
+        for batch in decode_batches(sources, each, device, batch_tokens)
     )
     how: dict[str, Any] = {"n_best": n_best, "prefixes": prefixes, "ended": ended}
     return searched(model, batches, len(sources), settings, device=device, **how)
-
-
-def decode_batches(
-    model: SequenceModel,
-    sources: Sequence[Sequence[int]],
-    settings: DecodeSettings,
-    *,
-    device: torch.device,
-    n_best: int = 1,
-    batch_tokens: int = DECODE_TOKENS,
-) -> Iterator[SourceBatch]:
-    """What ``decode`` searches together."""
-    examples = [Example(source, ()) for source in sources]
-    each = n_best if settings.samples else settings.beam
-    for batch in _decode_batches(examples, batch_tokens, each, device):
-        limits = length_limits(model, batch.source, settings.max_len)
-        yield SourceBatch(batch.source.to(device), limits.to(device), batch.numbers)
 
 
 def search_settings(
@@ -280,10 +269,14 @@ def number_format(precision: str, device: torch.device) -> torch.dtype | None:
     return torch.bfloat16 if wanted else None
 
 
-def _decode_batches(
-    examples: Sequence[Example], batch_tokens: int, n_beams: int, device: torch.device
+def decode_batches(
+    sources: Sequence[Sequence[int]],
+    n_beams: int,
+    device: torch.device,
+    batch_tokens: int = DECODE_TOKENS,
 ) -> Iterator[Batch]:
-    """Batches of at most so many tokens and hypotheses."""
+    """What is searched together: at most so many tokens and hypotheses."""
+    examples = [Example(source, ()) for source in sources]
     most = batch_tokens if device.type == "cuda" else min(batch_tokens, CPU_TOKENS)
     n_rows = max(1, MOST_ROWS.get(device.type, MOST_ROWS["cpu"]) // n_beams)
     for batch in _batches(examples, max(1, most // n_beams)):

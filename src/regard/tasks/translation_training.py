@@ -109,7 +109,7 @@ class TranslationValidation:
         """A fresh model is made to write as much as the references are."""
         mean_length = round(self.count / sum(len(batch.numbers) for batch in self.batches))
         settings = self.settings.model_copy(update={"max_len": mean_length})
-        batches = decode_batches(model, self.sources, settings, device=self.device)
+        batches = decode_batches(self.sources, settings.beam, self.device)
         together = [[self.sources[number] for number in batch.numbers] for batch in batches]
         write = partial(decode, model, settings=settings, device=self.device)
         losses = rehearsed(self.batches, partial(self._loss, model), self.flops)
