@@ -174,9 +174,9 @@ def _of_world(world: str, overrides: Sequence[str]) -> dict[str, Any]:
         "text": {"kind": "word", "shared": True},
         "decode": {"beam": 1, "max_len": 64},
     }
+    check_one_world(world, overrides)
     for override in overrides:
         override_setting(raw, override)
-    check_same_world(world, raw["data"].get("world"))
     kinds: dict[str, type[BaseModel]] = {
         "data": DataSettings,
         "text": TextSettings,
@@ -185,9 +185,9 @@ def _of_world(world: str, overrides: Sequence[str]) -> dict[str, Any]:
     return {section: parse(kind, raw[section], section) for section, kind in kinds.items()}
 
 
-def check_same_world(named: str, world: str | None) -> None:
+def check_one_world(named: str, overrides: Sequence[str]) -> None:
     """Refuse settings that put another world under the name of one."""
-    if world != named:
+    if any(one.partition("=")[0].strip() in ("world", "data.world") for one in overrides):
         raise ConfigError(f"--data names the world {named!r}: leave out --set data.world")
 
 

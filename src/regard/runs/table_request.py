@@ -13,7 +13,7 @@ from regard.data.splits import Data, load_records
 from regard.data.worlds.registry import WORLDS, check_world
 from regard.models.presets import resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting, overrides_of
-from regard.runs.compare import check_same_world, check_tested, system_name
+from regard.runs.compare import check_one_world, check_tested, system_name
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.lecture_tables import SHORTEST, SIZES, LectureRow, LectureTable
 from regard.runs.trainings import Until, budgets_left
@@ -137,12 +137,11 @@ def _base(table: LectureTable, data: str, overrides: Sequence[str]) -> Recipe:
         raise ConfigError(f"this version has no recipe {table.recipe!r}; name one with --data")
     if data in WORLDS:
         check_world(data, table.records, f"a recipe for {table.task}")
+        check_one_world(data, overrides)
     named = (table.recipe, [f"data.world={data}"]) if data in WORLDS else (data, [])
     base = load_recipe(named[0], [*named[1], *overrides])
     if base.task != table.task:
         raise ConfigError(f"{data} is a recipe for {base.task}; this table is of {table.task}")
-    if data in WORLDS:
-        check_same_world(data, base.data.world)
     check_tested(data, base)
     return base
 

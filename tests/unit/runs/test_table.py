@@ -652,6 +652,13 @@ def test_what_a_table_takes_is_what_is_not_finished(asked, pretended, tmp_path):
     assert left == {"letters/blocks": 1.0, "letters/dot-again": 0.25}
 
 
+@pytest.mark.parametrize("setting", ["world=copy", "data.world=copy"])
+def test_no_setting_puts_another_world_under_the_name_of_one(setting):
+    asked = request(TABLES["summarization"], data=["documents"], overrides=[setting])
+    with pytest.raises(ConfigError, match="names the world 'documents': leave out --set data.wor"):
+        row_recipes(asked, "documents")
+
+
 def test_settings_are_for_all_rows(asked, data):
     monkey = replace(SMALL, rows=SMALL.rows[:1])
     changed = ("train.batch_tokens=77", "model.dropout=0.2", "decode.beam=3")
